@@ -1,4 +1,4 @@
-//! Keyed changes: how every source speaks of configuration.
+//! Keyed changes: the form in which every source sends configuration.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use crate::files::Content;
 use crate::model::{Backend, Configuration, Listener, Route, Settings};
 use crate::problem::Problem;
 
-/// Which resource. A file knows its listeners and routes by their positions, as in `routes[3]`.
+/// Identifies a resource. Listeners and routes of a file are identified by their positions, as in `routes[3]`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Key {
-    /// What holds for the whole gateway.
+    /// Settings of the whole gateway.
     Settings,
     /// A listener.
     Listener(String),
@@ -25,7 +25,7 @@ pub enum Key {
 /// The content of a resource.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Resource {
-    /// What holds for the whole gateway.
+    /// Settings of the whole gateway.
     Settings(Box<Settings>),
     /// An address that clients connect to.
     Listener(Listener),
@@ -33,36 +33,36 @@ pub enum Resource {
     Backend(Arc<Backend>),
     /// A route.
     Route(Arc<Route>),
-    /// What a file holds.
+    /// The content of a file.
     File(Content),
 }
 
-/// One thing that changes.
+/// One change of a resource.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
-    /// The resource is now this, new or not. The key and the content are of one kind.
+    /// Sets the content of a resource, whether it exists or not. Key and content must be of the same kind.
     Put(Key, Resource),
-    /// The resource is gone.
+    /// Removes a resource.
     Remove(Key),
 }
 
-/// What a bad resource does to its batch.
+/// How an invalid resource affects its batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// The whole batch is refused: a file.
+    /// The whole batch is refused. For files.
     AllOrNothing,
-    /// It alone is refused, and keeps its former content where it had one: a dynamic source.
+    /// Only the resource is refused, and keeps its former content if it had one. For dynamic sources.
     EachAlone,
 }
 
-/// Changes that come into force together.
+/// Changes that take effect together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Batch {
     /// The source's own version, for messages.
     pub version: u64,
-    /// What a bad resource does to the others.
+    /// How an invalid resource affects the others.
     pub policy: Policy,
-    /// In order.
+    /// The changes, in order.
     pub changes: Vec<Change>,
 }
 
@@ -88,7 +88,7 @@ impl Key {
 }
 
 impl Change {
-    /// Which resource it is about.
+    /// The resource that it changes.
     pub fn key(&self) -> &Key {
         match self {
             Change::Put(key, _) | Change::Remove(key) => key,
@@ -97,7 +97,7 @@ impl Change {
 }
 
 impl Configuration {
-    /// The resources of a file, each under its key; the contents of [`Configuration::files`] are not among them.
+    /// The resources of a file with their keys, without the contents of [`Configuration::files`].
     pub fn into_resources(self) -> Vec<(Key, Resource)> {
         let settings = Settings {
             workers: self.workers,

@@ -1,4 +1,4 @@
-//! The files that a configuration names. Who reads them is the source; this crate gets their content.
+//! Files that a configuration names. The source reads them and passes their content.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use crate::problem::Problem;
 
-/// What a file holds. It may be a private key, so it is never printed.
+/// The content of a file. It can be a private key, so it is never printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Content(Arc<[u8]>);
 
-/// What is wrong with a file of lines, and in which of them, from 1.
+/// A problem in a file of lines. Line numbers start at 1.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct LineProblem {
     pub(crate) line: usize,
@@ -20,12 +20,12 @@ pub(crate) struct LineProblem {
 
 /// The files of one resource.
 pub(crate) struct Files<'f> {
-    /// Where the resource names them: `listeners[0].tls`.
+    /// The field of the resource: `listeners[0].tls`.
     pub(crate) place: String,
     pub(crate) contents: &'f BTreeMap<String, Content>,
 }
 
-/// What is wrong with files of a resource, and which ones may be to blame.
+/// A problem of a resource's files, and the files that can be the cause.
 #[derive(Debug)]
 pub(crate) struct FileProblem {
     pub(crate) problem: Problem,
@@ -52,7 +52,7 @@ impl fmt::Debug for Content {
 }
 
 impl LineProblem {
-    /// The problem of `file`, which `place` names.
+    /// The problem as reported for `file`, the value of the field `place`.
     pub(crate) fn problem(&self, place: impl Into<String>, file: &str) -> Problem {
         Problem::new(place, format!("`{file}`, line {}: {}", self.line, self.message)).help(self.remedy)
     }
@@ -70,7 +70,7 @@ impl Files<'_> {
     }
 
     pub(crate) fn content(&self, field: &str, file: &str) -> Result<&Content, Box<FileProblem>> {
-        // The place is put together only where it is told: there may be thousands of files.
+        // Formats the place only for errors: there can be thousands of files.
         match self.contents.get(file) {
             Some(content) => Ok(content),
             None => content(self.contents, &self.place(field), file).map_err(|p| FileProblem::new(p, [file])),
@@ -82,7 +82,7 @@ impl Files<'_> {
     }
 }
 
-/// The content of `file`, which `place` names.
+/// The content of `file`, the value of the field `place`.
 pub(crate) fn content<'f>(
     files: &'f BTreeMap<String, Content>,
     place: &str,

@@ -1,11 +1,11 @@
-//! Host names: patterns of routes, and the name inside a request's authority.
+//! Host names: patterns of routes, and the host in a request's authority.
 
 use std::fmt;
 
-/// The longest host name that DNS knows, in bytes.
+/// The longest host name in DNS, in bytes.
 pub(crate) const HOST_BYTES_MAX: usize = 253;
 
-/// A checked pattern, in lower case.
+/// A valid pattern, in lower case.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum HostPattern {
     /// `example.com`
@@ -15,7 +15,7 @@ pub(crate) enum HostPattern {
 }
 
 impl HostPattern {
-    /// The pattern in `text`, or what is wrong with it.
+    /// The pattern in `text`, or why it is invalid.
     pub(crate) fn parse(text: &str) -> Result<HostPattern, String> {
         let (wildcard, name) = match text.strip_prefix("*.") {
             Some(rest) => (true, rest),
@@ -48,11 +48,11 @@ impl HostPattern {
 }
 
 impl HostPattern {
-    /// Whether it takes this host, in small letters.
-    pub(crate) fn takes(&self, host: &str) -> bool {
+    /// Whether it matches `host`, which is in lower case.
+    pub(crate) fn matches(&self, host: &str) -> bool {
         match self {
             HostPattern::Exact(name) => name == host,
-            // There is at least one label before the suffix.
+            // At least one label must precede the suffix.
             HostPattern::Suffix(suffix) => host.len() > suffix.len() && host.ends_with(suffix.as_str()),
         }
     }
@@ -67,8 +67,8 @@ impl fmt::Display for HostPattern {
     }
 }
 
-/// What stands behind the labels of `name`, each with its dot, the longest first: `.b.test` and `.test` of `a.b.test`.
-/// A pattern wants at least one label before its suffix, so a dot in front begins none.
+/// The suffixes of `name`, each with its dot, the longest first: `.b.test` and `.test` of `a.b.test`. At least one
+/// label must precede a suffix, so a dot at the start begins none.
 pub(crate) fn suffixes(name: &str) -> impl Iterator<Item = &str> {
     let dots = name.bytes().enumerate().skip(1).filter(|&(_, byte)| byte == b'.');
     dots.map(|(dot, _)| &name[dot..])
@@ -79,14 +79,14 @@ fn is_label(label: &str) -> bool {
     !label.is_empty() && label.len() <= 63 && label.bytes().all(body)
 }
 
-/// A host name in lower case on the stack, taken from an authority: without its port and without one closing dot.
+/// The host of an authority, in lower case and on the stack, without port and without a trailing dot.
 pub(crate) struct LowerHost {
     bytes: [u8; HOST_BYTES_MAX],
     len: usize,
 }
 
 impl LowerHost {
-    /// `None` when the name is longer than any configured one can be.
+    /// `None` if the name is longer than any configured name can be.
     pub(crate) fn of(authority: &str) -> Option<LowerHost> {
         let name = without_port(authority);
         let name = name.strip_suffix('.').unwrap_or(name);
@@ -98,12 +98,12 @@ impl LowerHost {
     }
 
     pub(crate) fn as_str(&self) -> &str {
-        // Lowering ASCII letters keeps UTF-8 valid, so this never takes the default.
+        // Lowering ASCII letters keeps UTF-8 valid, so the default is never used.
         std::str::from_utf8(&self.bytes[..self.len]).unwrap_or_default()
     }
 }
 
-/// The name in an authority, and its port where it has one.
+/// The host of an authority, and its port, if any.
 pub fn host_and_port(authority: &str) -> (&str, Option<u16>) {
     let name = without_port(authority);
     let port = authority[name.len()..].strip_prefix(':').and_then(|digits| digits.parse().ok());

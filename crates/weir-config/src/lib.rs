@@ -1,26 +1,26 @@
-//! The gateway's configuration: what it can say, whether it holds together, and the table that workers route by.
+//! The configuration of the gateway: its form, its validation, and the table that workers route by.
 //!
 //! ```text
-//! Configuration (a file's form) --> Batch of keyed Changes --> State ---------> Table
-//!      model.rs                        change.rs            state.rs builder.rs table.rs
+//! Configuration ------> Batch of Changes --> State ----------------> Table
+//! model/ filters/       change.rs            check/ resources/       table/ matching/
+//!                                            credentials/ tls/
 //! ```
 //!
-//! - A **source** (a file; later Kubernetes, NATS, xDS) speaks in [`Batch`]es of [`Change`]s, each about one resource
-//!   known by its [`Key`]. It gets an outcome for each resource.
-//! - [`State`] is the sum of all batches. It refuses a bad batch whole, or only the bad resources in it, as the batch
-//!   asks ([`Policy`]).
-//! - Files that listeners and routes name (certificates, keys, tokens) come as resources of their own, read by the
-//!   source. What TLS makes of them is made here, once for each change, and is part of the table.
-//! - What a route does beside passing requests to a backend (other fields, redirects, CORS, weights, ..) stands in
-//!   `filters.rs`; [`Filters`] is what the data plane gets of it.
-//! - [`Table`] is compiled from a state, immutable, and shared by all workers. A batch costs what it touches: a table
-//!   has all else in common with the one before (`builder.rs`). It is asked with a [`RequestView`]. The
-//!   most specific route wins, by the precedence of Gateway API. What it costs to find depends on the request's labels
-//!   and segments, never on the number of routes.
-//! - What is right and most likely not meant is told by [`State::warnings`], what a configuration amounts to by
-//!   [`State::summary`].
+//! - A **source** (a file; later Kubernetes, NATS, xDS) sends [`Batch`]es of [`Change`]s. Each change is about one
+//!   resource with a [`Key`], and has an outcome of its own.
+//! - [`State`] is the active configuration. It refuses an invalid batch whole, or only its invalid resources
+//!   ([`Policy`]).
+//! - The source reads the files that listeners and routes name (certificates, keys, tokens) and sends them as
+//!   resources. This crate loads them once per change; the table contains the result.
+//! - `filters/` is what a route does besides forwarding: header changes, redirects, CORS, weights. [`Filters`] is its
+//!   form for the data plane.
+//! - [`Table`] is compiled from a state, immutable, and shared by all workers. A new table shares everything that a
+//!   batch did not touch with the one before. The most specific route for a [`RequestView`] wins, by the precedence of
+//!   Gateway API. A lookup costs as much as the request has labels and segments, whatever the number of routes.
+//! - [`State::warnings`] lists what is valid but probably not intended, [`State::summary`] what a configuration
+//!   contains.
 //!
-//! This crate does no I/O, and knows of no source and no data plane.
+//! This crate does no I/O, and depends on no source and no data plane.
 
 mod change;
 mod check;

@@ -130,7 +130,7 @@ pub struct Configuration {
 }
 
 impl Configuration {
-    /// Every file that is named, each with the field that names it first: `listeners[0].tls.key`.
+    /// Every file that the configuration names, with the first field that names it: `listeners[0].tls.key`.
     pub fn files(&self) -> BTreeMap<String, String> {
         let mut files = BTreeMap::new();
         for (file, place) in self.named_by_tls() {
@@ -146,12 +146,12 @@ impl Configuration {
         files
     }
 
-    /// The files that TLS is made of, of listeners and of backends.
+    /// The files for TLS of listeners and backends.
     pub fn tls_files(&self) -> BTreeSet<String> {
         self.named_by_tls().map(|(file, _)| file.to_owned()).collect()
     }
 
-    /// Files with the fields that name them.
+    /// The files for TLS with their fields.
     fn named_by_tls(&self) -> impl Iterator<Item = (&str, String)> {
         let of_listeners = self.listeners.iter().enumerate().flat_map(|(index, listener)| {
             let files = listener.tls.as_deref().into_iter().flat_map(Tls::files);

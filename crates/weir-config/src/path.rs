@@ -1,10 +1,11 @@
-//! Paths: their normal form, which routes and upstreams see alike, and how a rewrite changes them.
+//! Paths: their normal form, and rewrites.
 //!
-//! A path that the gateway and the upstream understand differently walks around the routes. So each is brought to one
-//! form first (RFC 3986, 6.2.2), which is matched and sent on: unreserved characters are plain, other escapes have
-//! capital digits, dot segments are resolved. What has no form that every upstream understands alike is refused.
-//! Upstreams differ in three more things, each with a rule whose default is safe for all of them ([`PathRules`]):
-//! several slashes in a row, encoded slashes and backslashes, and path parameters.
+//! A path that gateway and upstream read differently can bypass a route. So the gateway normalizes each path (RFC 3986,
+//! 6.2.2) before it matches and forwards it: unreserved characters are decoded, other escapes have upper-case digits,
+//! dot segments are resolved. Ambiguous paths are rejected.
+//!
+//! Upstreams differ in three more points. Each has a rule whose default is safe for all of them ([`PathRules`]):
+//! repeated slashes, encoded slashes and backslashes, and path parameters.
 
 use std::borrow::Cow;
 
@@ -30,7 +31,7 @@ pub struct PathRules {
 }
 
 impl PathRules {
-    /// Paths go on as they were sent, as far as that is possible.
+    /// Forwards paths as they were sent, as far as possible.
     pub const AS_SENT: PathRules = PathRules {
         merge_slashes: false,
         escaped_slashes: EscapedSlashes::Keep,
@@ -77,38 +78,38 @@ pub enum PathParameters {
     Reject,
 }
 
-/// Why a path is not routed.
+/// Why a path cannot be routed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PathProblem {
-    /// It does not begin with a slash.
+    /// It does not start with a slash.
     #[error("path does not start with a slash")]
     NotAbsolute,
-    /// A percent sign without two hexadecimal digits behind it.
+    /// A percent sign without two hexadecimal digits.
     #[error("path contains a percent sign without two hexadecimal digits")]
     BadEscape,
     /// `%00`
     #[error("path contains an encoded NUL (%00)")]
     Nul,
-    /// A `.` or `..` that only some readers take for a segment.
+    /// A `.` or `..` that only some servers recognize as a segment.
     #[error("path contains a dot segment next to an encoded slash or a backslash")]
     HiddenDotSegment,
-    /// `%2F`, `%5C` or a backslash, which [`EscapedSlashes::Reject`] refuses.
+    /// `%2F`, `%5C` or a backslash, rejected by [`EscapedSlashes::Reject`].
     #[error("path contains an encoded slash or a backslash; send `/`")]
     EscapedSlash,
-    /// `;` or `%3B`, which [`PathParameters::Reject`] refuses.
+    /// `;` or `%3B`, rejected by [`PathParameters::Reject`].
     #[error("path contains a path parameter (`;`)")]
     Parameter,
-    /// A dot segment or an empty one for those who cut off its parameter, and another one for the rest.
+    /// A dot segment or empty segment only for servers that remove its parameter.
     #[error("path contains a path parameter (`;`) in a dot segment or an empty segment")]
     HiddenByParameter,
 }
 
-/// What a target that has no route of its own is answered.
+/// The response to a target that is not routed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unroutable {
-    /// The request is refused.
+    /// The request is rejected.
     Refused(PathProblem),
-    /// The client is sent to this target, by [`EscapedSlashes::Redirect`].
+    /// The client is redirected to this target, by [`EscapedSlashes::Redirect`].
     Redirect(String),
 }
 
@@ -118,21 +119,21 @@ impl From<PathProblem> for Unroutable {
     }
 }
 
-/// A request's target whose path is in normal form. The query is as it came.
+/// A request target with its path in normal form. The query is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NormalTarget<'t> {
     text: Cow<'t, str>,
     path_bytes: usize,
-    /// The path without parameters, where it has some that upstreams get.
+    /// The path without parameters, if it has parameters that upstreams get.
     bare: Option<String>,
 }
 
 impl<'t> NormalTarget<'t> {
-    /// Brings the path of `target` (in origin form, or `*`) to its normal form. One that has it already, as nearly all
-    /// have, is looked through once and borrowed.
+    /// Normalizes the path of `target`, which is in origin form or `*`. Paths in normal form, which most are, are
+    /// scanned once and borrowed.
     ///
     /// # Errors
-    /// When the path can't be routed by these rules.
+    /// If the path cannot be routed by these rules.
     #[inline]
     pub fn of(target: &'t str, rules: &PathRules) -> Result<NormalTarget<'t>, Unroutable> {
         let (path_bytes, is_plain) = survey(target.as_bytes());
@@ -147,7 +148,7 @@ impl<'t> NormalTarget<'t> {
         NormalTarget { text: Cow::Borrowed(target), path_bytes, bare: None }
     }
 
-    /// Path and query, as upstreams get them.
+    /// Path and query for the upstream.
     pub fn as_str(&self) -> &str {
         &self.text
     }
@@ -157,13 +158,13 @@ impl<'t> NormalTarget<'t> {
         self.bare.as_deref().unwrap_or_else(|| self.sent_path())
     }
 
-    /// The path that upstreams get: with parameters that routes do not match.
+    /// The path for the upstream, including parameters that routes do not match.
     pub fn sent_path(&self) -> &str {
         &self.text[..self.path_bytes]
     }
 
-    /// How many bytes of [`as_str`](Self::as_str) the first `matched` bytes of [`path`](Self::path) are, together with
-    /// the parameters behind them.
+    /// The length in [`as_str`](Self::as_str) of the first `matched` bytes of [`path`](Self::path), including the
+    /// parameters that follow.
     #[inline]
     pub fn sent_bytes(&self, matched: usize) -> usize {
         match self.bare {
@@ -172,7 +173,7 @@ impl<'t> NormalTarget<'t> {
         }
     }
 
-    /// The query without its question mark; `None` where there is none.
+    /// The query without its question mark, if any.
     pub fn query(&self) -> Option<&str> {
         self.text.get(self.path_bytes + 1..)
     }
@@ -184,7 +185,7 @@ impl<'t> NormalTarget<'t> {
         rules: &PathRules,
     ) -> Result<NormalTarget<'t>, Unroutable> {
         let (path, query) = target.split_at(path_bytes);
-        // OPTIONS asks for the server as a whole.
+        // `OPTIONS *` is about the server as a whole.
         if target == "*" {
             return Ok(NormalTarget::borrowed(target, path_bytes));
         }
@@ -215,7 +216,7 @@ impl<'t> NormalTarget<'t> {
     }
 }
 
-/// The path without its parameters; `None` where it has none that these rules look at.
+/// The path without parameters; `None` if these rules ignore its parameters, or it has none.
 fn bare_path(path: &str, rule: PathParameters) -> Result<Option<String>, PathProblem> {
     if rule == PathParameters::Keep || !has_parameters(path) {
         return Ok(None);
@@ -227,7 +228,7 @@ fn bare_path(path: &str, rule: PathParameters) -> Result<Option<String>, PathPro
     Ok(Some(without_parameters(path)))
 }
 
-/// Where the path of a target ends, and whether there is nothing in it that could stand in the way of its normal form.
+/// The end of the path, and whether it is certainly in normal form.
 #[inline]
 fn survey(target: &[u8]) -> (usize, bool) {
     let mut is_plain = target.first() == Some(&b'/');
@@ -243,7 +244,7 @@ fn survey(target: &[u8]) -> (usize, bool) {
     (target.len(), is_plain)
 }
 
-/// The path with its unreserved characters (RFC 3986, 2.3) plain, and capital digits in what stays escaped.
+/// The path with unreserved characters (RFC 3986, 2.3) decoded and upper-case digits in other escapes.
 fn with_plain_characters(path: &str) -> Result<Cow<'_, str>, PathProblem> {
     let mut out = String::new();
     let (mut at, mut copied) = (0, 0);
@@ -272,7 +273,7 @@ fn with_plain_characters(path: &str) -> Result<Cow<'_, str>, PathProblem> {
     Ok(Cow::Owned(out))
 }
 
-/// The byte that stands escaped at the start of `bytes`.
+/// The byte of the escape at the start of `bytes`.
 pub(crate) fn unescaped(bytes: &[u8]) -> Option<u8> {
     let digit = |b: u8| char::from(b).to_digit(16).map(|d| d as u8);
     match bytes {
@@ -281,8 +282,8 @@ pub(crate) fn unescaped(bytes: &[u8]) -> Option<u8> {
     }
 }
 
-/// The path without dot segments (RFC 3986, 5.2.4), and without empty ones where slashes are merged. Borrowed stays
-/// what has none.
+/// The path without dot segments (RFC 3986, 5.2.4), and without empty segments if slashes are merged. Borrowed if
+/// nothing changes.
 fn settled<'p>(path: Cow<'p, str>, rules: &PathRules) -> Result<Cow<'p, str>, PathProblem> {
     if hides_dot_segment(path.as_bytes()) {
         return Err(PathProblem::HiddenDotSegment);
@@ -302,7 +303,7 @@ fn settled<'p>(path: Cow<'p, str>, rules: &PathRules) -> Result<Cow<'p, str>, Pa
                 if segment == ".." {
                     out.truncate(out.rfind('/').unwrap_or(0));
                 }
-                // What a dot segment at the end leaves is a folder.
+                // A dot segment at the end leaves a trailing slash.
                 if is_last {
                     out.push('/');
                 }
@@ -316,7 +317,7 @@ fn settled<'p>(path: Cow<'p, str>, rules: &PathRules) -> Result<Cow<'p, str>, Pa
     Ok(Cow::Owned(out))
 }
 
-/// Whether `.` or `..` stands beside what is a slash for some readers only: `%2F`, `%5C`, a backslash.
+/// Whether `.` or `..` is next to a separator that only some servers recognize: `%2F`, `%5C` or a backslash.
 fn hides_dot_segment(path: &[u8]) -> bool {
     let (mut at, mut start) = (0, 0);
     let mut is_behind_hidden = false;
@@ -343,15 +344,15 @@ fn hides_dot_segment(path: &[u8]) -> bool {
     }
 }
 
-/// The value of `Location` that leads to this path and query. Two slashes at its start would name another host, and a
-/// backslash is a slash for browsers; a dot segment in front keeps them here.
+/// The value of `Location` for this path and query. Two slashes at the start would name another host, and browsers read
+/// a backslash as a slash; a leading dot segment prevents that.
 fn location(path: &str, query: &str) -> String {
     let names_a_host = matches!(path.as_bytes(), [b'/', b'/' | b'\\', ..]);
     let front = if names_a_host { "/." } else { "" };
     format!("{front}{path}{query}")
 }
 
-/// Appends to `out` what becomes of `path_and_query` when `rewrite` replaces its first `matched` bytes.
+/// Appends `path_and_query` to `out`, with its first `matched` bytes replaced by `rewrite`.
 pub fn rewritten(out: &mut Vec<u8>, rewrite: &str, path_and_query: &str, matched: usize) {
     let rest = path_and_query.get(matched..).unwrap_or_default();
     let head = if rest.starts_with('/') { rewrite.strip_suffix('/').unwrap_or(rewrite) } else { rewrite };

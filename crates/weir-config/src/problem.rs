@@ -1,15 +1,15 @@
-//! What is wrong with a configuration, where, and what to do.
+//! Problems of a configuration: where, what, and how to fix it.
 
 use std::fmt;
 
-/// One thing that is wrong. Its cause is always the configuration.
+/// A problem. Its cause is always the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// The field: `routes[3].backend`.
     pub place: String,
-    /// What is wrong with it.
+    /// What is wrong.
     pub message: String,
-    /// What would be right, where that can be told.
+    /// How to fix it, if known.
     pub remedy: Option<String>,
 }
 
@@ -19,13 +19,13 @@ impl Problem {
         Problem { place: place.into(), message: message.into(), remedy: None }
     }
 
-    /// The problem of an empty name of a file.
+    /// The problem of an empty file name.
     pub(crate) fn no_file(place: impl Into<String>) -> Problem {
         Problem::new(place, "the file name is empty")
             .help("write a file name, relative to the directory of the configuration")
     }
 
-    /// The same with a remedy.
+    /// Adds a remedy.
     #[must_use]
     pub fn help(mut self, remedy: impl Into<String>) -> Problem {
         self.remedy = Some(remedy.into());

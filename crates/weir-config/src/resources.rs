@@ -39,7 +39,7 @@ pub(crate) struct Resources {
 }
 
 impl Resources {
-    /// Takes a change in, if it is right by itself. A route that is not is handed back.
+    /// Applies a change if it is valid by itself. Returns the route if it is not.
     pub(crate) fn apply(
         &mut self,
         change: Change,
@@ -66,7 +66,7 @@ impl Resources {
         }
     }
 
-    /// What is wrong with a resource by itself; patterns are compiled for that, and kept.
+    /// The problems of a resource by itself. Compiles the patterns of a route and keeps them.
     fn check(&mut self, name: &str, resource: &Resource) -> Vec<Problem> {
         let mut found = check(name, resource);
         if let Resource::Route(route) = resource {
@@ -75,7 +75,7 @@ impl Resources {
         found
     }
 
-    /// Makes a resource what is said here; without anything it is gone.
+    /// Sets or removes a resource.
     pub(crate) fn set(&mut self, key: &Key, resource: Option<Resource>, before: &mut Before) {
         match (resource, key) {
             (Some(Resource::Settings(settings)), _) => self.set_settings(*settings, before),
@@ -93,25 +93,25 @@ impl Resources {
         }
     }
 
-    /// Makes a listener what is said here.
+    /// Sets or removes a listener.
     pub(crate) fn set_listener(&mut self, name: &str, listener: Option<Listener>, before: &mut Before) {
         let former = replace(&mut self.listeners, name, listener);
         before.listeners.entry(name.to_owned()).or_insert(former);
     }
 
-    /// Makes a file what is said here.
+    /// Sets or removes a file.
     pub(crate) fn set_file(&mut self, name: &str, content: Option<Content>, before: &mut Before) {
         let former = replace(&mut self.files, name, content);
         before.files.entry(name.to_owned()).or_insert(former);
     }
 
-    /// Makes the settings what is said here.
+    /// Sets the settings.
     pub(crate) fn set_settings(&mut self, settings: Settings, before: &mut Before) {
         let former = std::mem::replace(&mut self.settings, settings);
         before.settings.get_or_insert_with(|| Box::new(former));
     }
 
-    /// Makes a backend what is said here; one that says the same stays the one that it is.
+    /// Sets or removes a backend. An equal one is not replaced.
     pub(crate) fn set_backend(&mut self, name: &str, backend: Option<Arc<Backend>>, before: &mut Before) {
         let former = before.backends.entry(name.to_owned());
         let former = former.or_insert_with(|| self.backends.get(name).cloned());
@@ -119,7 +119,7 @@ impl Resources {
         self.replace_backend(name, same.cloned().or(backend));
     }
 
-    /// Makes a route what is said here; one that says the same stays the one that it is. Its patterns are known.
+    /// Sets or removes a route, whose patterns are compiled. An equal one is not replaced.
     pub(crate) fn set_route(&mut self, name: &str, route: Option<Arc<Route>>, before: &mut Before) {
         let now = self.routes.get(name).cloned();
         let key: Arc<str> = now.as_ref().map_or_else(|| name.into(), |now| Arc::clone(&now.key));
@@ -127,7 +127,7 @@ impl Resources {
         let next = route.map(|route| match former {
             Some(same) if *same.route == *route => Arc::clone(same),
             _ => {
-                // It keeps the position that it had.
+                // A changed route keeps its position.
                 let known = former.as_ref().or(now.as_ref()).map(|entry| entry.position);
                 let position = known.unwrap_or_else(|| self.route_slots.take());
                 Arc::new(RouteEntry::of(&key, route, position, &self.patterns))
@@ -137,7 +137,7 @@ impl Resources {
         self.replace_route(&key, next, is_new);
     }
 
-    /// Makes a resource what it was before.
+    /// Restores a resource.
     pub(crate) fn put_back(&mut self, key: &Key, before: &Before) {
         match key {
             Key::Settings => {
@@ -168,7 +168,7 @@ impl Resources {
         }
     }
 
-    /// Makes all resources what they were before.
+    /// Restores all resources.
     pub(crate) fn put_all_back(&mut self, before: Before) {
         if let Some(former) = before.settings {
             self.settings = *former;
@@ -189,7 +189,7 @@ impl Resources {
         self.patterns.forget_unused();
     }
 
-    /// Takes note that what is there now stays: nothing will be put back.
+    /// Ends the batch: nothing will be restored.
     pub(crate) fn keep(&mut self, before: Before) {
         for former in before.routes.into_values().flatten() {
             if !self.routes.contains_key(&former.key) {
@@ -208,8 +208,7 @@ impl Resources {
         }
     }
 
-    /// Puts a route into the place of the one that is there, or takes that out. The position of one that came with the
-    /// batch is free then, as no table knows it.
+    /// Sets or removes a route. The position of a route that only this batch added is released, as no table uses it.
     fn replace_route(&mut self, key: &Arc<str>, next: Option<Arc<RouteEntry>>, came_with_the_batch: bool) {
         let former = match &next {
             Some(next) => self.routes.insert(Arc::clone(key), Arc::clone(next)),
@@ -232,7 +231,7 @@ impl Resources {
     }
 }
 
-/// What was there before.
+/// Sets or removes an entry; returns the former one.
 fn replace<V>(all: &mut BTreeMap<String, V>, name: &str, next: Option<V>) -> Option<V> {
     match next {
         Some(next) => all.insert(name.to_owned(), next),

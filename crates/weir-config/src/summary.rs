@@ -1,4 +1,4 @@
-//! What a configuration amounts to, for whoever has it checked.
+//! Summary of a configuration, for checks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -14,68 +14,68 @@ use crate::state::State;
 use crate::tls::certificates::names_of;
 use crate::tls::validity::Validity;
 
-/// How many listeners, certificates and names are printed.
+/// Maximum number of listeners, certificates and names that are printed.
 const PRINTED_MAX: usize = 8;
 
-/// What a configuration amounts to. `Display` prints it for people, the first of what there is many of.
+/// What a configuration contains. `Display` prints it for people and shortens long lists.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Summary {
-    /// Where clients connect.
+    /// The listeners.
     pub listeners: Vec<ListenerSummary>,
-    /// How many routes there are.
+    /// Number of routes.
     pub routes: usize,
-    /// How many hosts, exact or wildcard, routes name.
+    /// Number of hosts in routes, exact or wildcard.
     pub hosts: usize,
-    /// Whether a route is for every host.
+    /// Whether a route matches every host.
     pub has_every_host: bool,
-    /// How many backends there are.
+    /// Number of backends.
     pub backends: usize,
-    /// How many endpoints they have together.
+    /// Number of endpoints of all backends.
     pub endpoints: usize,
-    /// The certificates that listeners show, by file; the one that ends first goes first.
+    /// The certificates of listeners, by file; the one that expires first comes first.
     pub certificates: Vec<CertificateSummary>,
 }
 
 /// A listener.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ListenerSummary {
-    /// Where clients connect.
+    /// The address.
     pub address: SocketAddr,
-    /// Its name, where it has one of its own.
+    /// The configured name, if any.
     pub name: Option<String>,
-    /// How many certificates it has; without any it speaks plain text, or none of its own.
+    /// Number of certificates; 0 without TLS, or with passthrough only.
     pub certificates: usize,
-    /// How many hosts it passes TLS on for.
+    /// Number of hosts with TLS passthrough.
     pub passed_on: usize,
 }
 
-/// A certificate that listeners show.
+/// A certificate of listeners.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CertificateSummary {
-    /// Its file, as the configuration names it.
+    /// The file, as configured.
     pub file: String,
-    /// The DNS names that it is for.
+    /// The DNS names in it.
     pub names: Vec<String>,
-    /// Whole days until it ends, negative since it has; `None` where its end cannot be read.
+    /// Whole days until it expires, negative after that; `None` if its validity cannot be read.
     pub days_left: Option<i64>,
 }
 
-/// A certificate with the field that names it.
+/// A certificate with its field.
 pub(crate) struct Shown<'s> {
     /// The key of its listener.
     pub(crate) listener: &'s str,
     /// `listeners[0].tls.certificates[3].certificate`
     pub(crate) place: String,
     pub(crate) file: &'s str,
-    /// Clients that ask for no name, or for one that is not known, get it.
+    /// Whether clients without a server name, or with an unknown one, get it.
     pub(crate) is_default: bool,
     pub(crate) certified: &'s Arc<CertifiedKey>,
-    /// The hosts that it is named for.
+    /// The configured hosts.
     pub(crate) hosts: &'s [String],
 }
 
 impl State {
-    /// What it amounts to at `now_s`, in seconds since 1970.
+    /// The summary at `now_s`, in seconds since 1970.
     pub fn summary(&self, now_s: u64) -> Summary {
         let hosts = self.resources.routes.values().flat_map(|entry| &entry.route.hosts);
         let hosts: BTreeSet<HostPattern> = hosts.filter_map(|host| HostPattern::parse(host).ok()).collect();
@@ -95,7 +95,7 @@ impl State {
         }
     }
 
-    /// The certificates of all listeners, each with what names it.
+    /// The certificates of all listeners, each with its field.
     pub(crate) fn shown(&self) -> impl Iterator<Item = Shown<'_>> {
         self.resources.listeners.iter().flat_map(|(key, listener)| {
             let named = listener
@@ -198,7 +198,7 @@ fn row(f: &mut fmt::Formatter<'_>, name: &str, text: &str) -> fmt::Result {
     writeln!(f, "{name:<12}  {text}")
 }
 
-/// A row for each of the first of many.
+/// One row per item, up to a maximum.
 fn rows<T: fmt::Display>(f: &mut fmt::Formatter<'_>, name: &str, all: &[T]) -> fmt::Result {
     let names = std::iter::once(name).chain(std::iter::repeat(""));
     for (item, name) in all.iter().take(PRINTED_MAX).zip(names) {
@@ -210,7 +210,7 @@ fn rows<T: fmt::Display>(f: &mut fmt::Formatter<'_>, name: &str, all: &[T]) -> f
     }
 }
 
-/// The first of many names, and how many more there are.
+/// The first names, and the number of others.
 fn first_of(names: &[String]) -> String {
     match names.split_at_checked(PRINTED_MAX) {
         Some((first, more)) if !more.is_empty() => format!("{} and {} more", first.join(", "), more.len()),

@@ -1,10 +1,9 @@
-//! The compiled table that requests are routed by: immutable, shared by all workers.
+//! The compiled routing table: immutable, shared by all workers.
 //!
-//! A request's host is looked up by hash, exact first, then by its suffixes from the longest; each host has its paths.
-//! Hosts with the same routes share one path table, so a thousand domains of one site cost a thousand map entries.
-//! Where a more specific host has no route for the request, less specific hosts are asked. Routes for some listeners
-//! alone make a scope with hosts of its own for each of them (`scope.rs`). How a table is made, and what it shares with
-//! the one before, stands in `builder.rs`.
+//! The host of a request is looked up by hash: exact names first, then suffixes, the longest first. Each host has its
+//! paths. Hosts with the same routes share one path table, so a thousand domains of one site cost a thousand map
+//! entries. If a more specific host has no matching route, less specific hosts are tried. Routes for some listeners
+//! make a scope with its own hosts (`matching/hosts.rs`). `builder.rs` builds a table from the one before.
 
 use std::sync::Arc;
 
@@ -43,63 +42,63 @@ pub use shown::ShownCertificate;
 /// One version of the whole configuration, compiled.
 #[derive(Debug)]
 pub struct Table {
-    /// Grows with every change.
+    /// Increases with every change.
     pub version: u64,
-    /// What is done to the paths of requests.
+    /// Normalization of request paths.
     pub paths: PathRules,
     /// Limits on sizes and connections.
     pub limits: Limits,
-    /// From when on new requests are turned away, if ever.
+    /// Thresholds for load shedding, if any.
     pub overload: Option<Overload>,
     /// Timeouts of clients and upstreams.
     pub timeouts: Timeouts,
     /// Graceful shutdown.
     pub drain: Drain,
-    /// Worker threads; `None` is one for each CPU.
+    /// Worker threads; `None` is one per CPU.
     pub workers: Option<u32>,
-    /// A line for each request, and what it is made of.
+    /// The access log with its compiled format.
     pub access_log: Option<(AccessLog, LogLine)>,
     /// Log of the program itself, on standard error.
     pub log: ProgramLog,
     /// Optional metrics.
     pub metrics: Metrics,
-    /// What is added to requests for upstreams, if anything.
+    /// Headers that the gateway adds to upstream requests, if any.
     pub forwarding: Option<Forwarding>,
-    /// Request fields pass whose names hold other characters than letters, digits and `-`.
+    /// Whether header fields with other characters than letters, digits and `-` in their names pass.
     pub underscores_in_headers: bool,
     /// Which trailers pass.
     pub trailers: Trailers,
-    /// Where clients connect.
+    /// The listeners.
     pub listeners: Arc<[Listener]>,
     /// DNS servers that resolve the host names of endpoints.
     pub resolver: Resolver,
-    /// Some backend is told the addresses of each client.
-    pub tells_addresses: bool,
-    /// Endpoints of some backend are checked.
+    /// Whether a backend gets a PROXY protocol header with the client address.
+    pub sends_proxy_protocol: bool,
+    /// Whether a backend has active health checks.
     pub checks_health: bool,
-    /// Endpoints of some backend are known by names alone.
+    /// Whether a backend has host names among its endpoints.
     pub has_names: bool,
-    /// One for each of the listeners.
+    /// The transport of each listener.
     transports: Vec<Transport>,
-    /// TLS of each of the listeners.
+    /// TLS of each listener.
     pub(crate) server_tls: Vec<Option<Arc<ServerTls>>>,
     pub(crate) parts: Parts,
     series: Pages<Arc<Series>>,
 }
 
-/// A route found.
+/// A matching route.
 #[derive(Clone, Copy, Debug)]
 pub struct Match<'t> {
-    /// What to do.
+    /// The action.
     pub target: &'t Target,
     /// How many bytes of the path matched, for the rewrite.
     pub matched: usize,
-    /// The position among the routes, by which the table knows its key.
+    /// The position among the routes.
     pub route: usize,
 }
 
 impl Table {
-    /// Where a request goes.
+    /// The route that matches a request.
     pub fn find(&self, request: &RequestView<'_>) -> Option<Match<'_>> {
         let host = LowerHost::of(request.host);
         let host = host.as_ref().map_or("", LowerHost::as_str);
@@ -116,18 +115,18 @@ impl Table {
         Some(Match { target: &self.parts.routes.get(route)?.target, matched, route })
     }
 
-    /// All backends, at the positions that [`Target::backend`] tells. One has its position in every version until it is
-    /// gone; then another may get it.
+    /// All backends, at the positions of [`Target::backend`]. A backend keeps its position until it is removed; then
+    /// another can get it.
     pub fn backends(&self) -> &Pages<BackendEntry> {
         &self.parts.backends
     }
 
-    /// What routes do beside passing requests on, at the positions that [`Target::filters`] tells.
+    /// The filters of routes, at the positions of [`Target::filters`].
     pub fn filters(&self) -> &Pages<Arc<Filters>> {
         &self.parts.filters
     }
 
-    /// Which requests are counted together, at the positions that [`Target::series`] tells.
+    /// The metrics series, at the positions of [`Target::series`].
     pub fn series(&self) -> &Pages<Arc<Series>> {
         &self.series
     }
@@ -137,24 +136,24 @@ impl Table {
         &self.parts.routes[route].entry.key
     }
 
-    /// The position of the backend that routes call `name`.
+    /// The position of the backend `name`.
     pub fn backend_named(&self, name: &str) -> Option<usize> {
         self.parts.by_name.get(name).map(|&position| position as usize)
     }
 
-    /// The routes in the order of their keys, for who looks at all of them.
+    /// All routes, in the order of their keys.
     pub(crate) fn routes(&self) -> Vec<&Arc<RouteEntry>> {
         let mut routes: Vec<_> = self.parts.routes.iter().map(|CompiledRoute { entry, .. }| entry).collect();
         routes.sort_by(|a, b| a.key.cmp(&b.key));
         routes
     }
 
-    /// How clients of this listener are spoken with; `None` where there is no such listener.
+    /// The transport of this listener; `None` if there is no such listener.
     pub fn transport(&self, listener: impl Into<ListenerId>) -> Option<&Transport> {
         self.transports.get(self.position_of(listener.into())?)
     }
 
-    /// The routes that clients of this listener may have; those for every listener where there is no such one.
+    /// The scope of this listener; that of all others if there is no such listener.
     #[inline]
     pub fn scope(&self, listener: impl Into<ListenerId>) -> Scope {
         match self.parts.scopes.is_one() {
@@ -163,18 +162,17 @@ impl Table {
         }
     }
 
-    /// Whether clients of this listener begin with a header of the PROXY protocol; `None` where there is no such
-    /// listener.
-    pub fn wants_proxy_header(&self, listener: impl Into<ListenerId>) -> Option<bool> {
+    /// Whether connections to this listener start with a PROXY protocol header; `None` if there is no such listener.
+    pub fn requires_proxy_header(&self, listener: impl Into<ListenerId>) -> Option<bool> {
         Some(self.listeners[self.position_of(listener.into())?].proxy_protocol)
     }
 
-    /// Whether clients of this listener may end their side and still be answered; `None` where there is no such listener.
+    /// Whether clients of this listener can close their sending side early; `None` if there is no such listener.
     pub fn allows_half_close(&self, listener: impl Into<ListenerId>) -> Option<bool> {
         Some(self.listeners[self.position_of(listener.into())?].half_close)
     }
 
-    /// What each of [`Table::listeners`] is known by.
+    /// The identities of [`Table::listeners`].
     pub fn listener_ids(&self) -> Vec<ListenerId> {
         let listeners = self.listeners.iter().enumerate();
         listeners
@@ -192,7 +190,7 @@ impl Table {
         same.map(|(position, _)| position).nth(id.turn)
     }
 
-    /// The table of a state for which the parts are made.
+    /// The table of these resources, whose parts are built.
     pub(crate) fn of(
         version: u64,
         resources: &Resources,
@@ -219,8 +217,8 @@ impl Table {
             trailers: settings.trailers.clone(),
             listeners,
             resolver: (*settings.resolver).clone(),
-            tells_addresses: tallies.told > 0,
-            checks_health: tallies.checked > 0,
+            sends_proxy_protocol: tallies.proxy_protocol > 0,
+            checks_health: tallies.health_checked > 0,
             has_names: tallies.named > 0,
             transports: resources.listeners.iter().map(|(name, l)| credentials.transport(name, l)).collect(),
             server_tls: resources.listeners.keys().map(|name| credentials.server(name)).collect(),

@@ -1,7 +1,7 @@
-//! What is right, and most likely not meant: routes that no request gets, backends that nobody uses, certificates that
-//! have run out, what other gateways would take for a variable.
+//! What is valid, but probably not intended: routes that never match, unused backends, expired certificates, variables
+//! of other gateways.
 //!
-//! Nothing here keeps a configuration from coming into force.
+//! Warnings do not keep a configuration from taking effect.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -22,18 +22,17 @@ mod unread_fields;
 
 use certified_hosts::CertifiedHosts;
 
-/// From how many days before its end on a certificate is told of.
+/// How many days before it expires a certificate is reported.
 const DAYS_LEFT_MIN: i64 = 14;
 
 const GIVE_WEIGHT: &str = "set at least one `weight` to 1 or more";
 
 impl State {
-    /// What is most likely not meant, at `now_s` in seconds since 1970. `table` is the one that was compiled of this
-    /// state.
+    /// What is probably not intended, at `now_s` in seconds since 1970. `table` must be compiled from this state.
     pub fn warnings(&self, table: &Table, now_s: u64) -> Vec<Problem> {
         let mut found = unreached::routes(table);
         found.extend(
-            self.resources.routes.values().filter_map(|entry| unheard_preflights(&entry.key, &entry.route)),
+            self.resources.routes.values().filter_map(|entry| unmatched_preflights(&entry.key, &entry.route)),
         );
         found.extend(self.resources.routes.values().filter_map(|entry| no_weight(&entry.key, &entry.route)));
         found.extend(
@@ -42,12 +41,12 @@ impl State {
         found.extend(spellings::around_rules(table));
         found.extend(unread_fields::of_state(self));
         found.extend(self.no_routes());
-        found.extend(self.backends_without_use());
-        found.extend(self.backends_for_nobody());
+        found.extend(self.unused_backends());
+        found.extend(self.backends_without_endpoints());
         found.extend(self.plain_listeners());
-        found.extend(self.certificates_of_no_host());
-        found.extend(self.certificates_for_strangers());
-        found.extend(self.ending_certificates(now_s));
+        found.extend(self.certificates_without_route());
+        found.extend(self.certificates_invalid_for_hosts());
+        found.extend(self.expiring_certificates(now_s));
         found
     }
 
@@ -71,7 +70,7 @@ impl State {
             .collect()
     }
 
-    fn backends_without_use(&self) -> Vec<Problem> {
+    fn unused_backends(&self) -> Vec<Problem> {
         let used = self.used_backends();
         let unused = self.resources.backends.keys().filter(|name| !used.contains(name.as_str()));
         unused
@@ -82,19 +81,20 @@ impl State {
             .collect()
     }
 
-    /// The backends that are used, and have no endpoint for new clients.
-    fn backends_for_nobody(&self) -> Vec<Problem> {
+    /// Backends that are used, but have no endpoint for new clients.
+    fn backends_without_endpoints(&self) -> Vec<Problem> {
         let used = self.used_backends();
         let of_use = self.resources.backends.iter().filter(|(name, _)| used.contains(name.as_str()));
         of_use.filter_map(|(name, backend)| no_endpoint(name, backend)).collect()
     }
 
-    /// Listeners in plain text, beyond this machine, for what is asked for with tokens or certificates elsewhere.
+    /// Plain HTTP listeners on non-loopback addresses, for routes that elsewhere require tokens or client certificates.
     fn plain_listeners(&self) -> Vec<Problem> {
-        let asking = self.resources.listeners.iter().find(|(_, listener)| is_for_certified_clients(listener));
+        let asking =
+            self.resources.listeners.iter().find(|(_, listener)| requires_client_certificates(listener));
         let with_tokens = self.resources.routes.values().find(|entry| entry.route.tokens.is_some());
         let plain = self.resources.listeners.iter().filter(|(_, listener)| {
-            listener.tls.is_none() && listener.passthrough.is_empty() && is_beyond_here(listener.address)
+            listener.tls.is_none() && listener.passthrough.is_empty() && is_remote(listener.address)
         });
         let mut found = Vec::new();
         for (key, listener) in plain {
@@ -117,15 +117,15 @@ impl State {
         found
     }
 
-    fn certificates_of_no_host(&self) -> Vec<Problem> {
+    fn certificates_without_route(&self) -> Vec<Problem> {
         let Some(hosts) = CertifiedHosts::of(self.resources.routes.values().map(|entry| &*entry.route))
         else {
             return Vec::new();
         };
-        let is_alone = |key: &str| self.credentials.pairs_of(key).len() == 1;
+        let is_only_one = |key: &str| self.credentials.pairs_of(key).len() == 1;
         let shown = self.shown().filter(|shown| {
-            // Who asks for another name gets the default one on purpose, unless there is nothing else.
-            (!shown.is_default || is_alone(shown.listener)) && !hosts.have_any_of(shown.certified)
+            // Clients with another server name get the default certificate, unless it is the only one.
+            (!shown.is_default || is_only_one(shown.listener)) && !hosts.have_any_of(shown.certified)
         });
         shown
             .map(|shown| {
@@ -136,16 +136,16 @@ impl State {
             .collect()
     }
 
-    /// Certificates that are named for hosts whose clients will not take them.
-    fn certificates_for_strangers(&self) -> Vec<Problem> {
-        let strangers = self.shown().flat_map(|shown| {
+    /// Certificates that are not valid for their configured hosts.
+    fn certificates_invalid_for_hosts(&self) -> Vec<Problem> {
+        let mismatched = self.shown().flat_map(|shown| {
             let carried = names_of(shown.certified);
             let of_hosts = shown.place.strip_suffix("certificate").unwrap_or(&shown.place).to_owned();
             let hosts = shown.hosts.iter().enumerate();
-            let strange = hosts.filter(move |(_, host)| !is_carried(&carried, &host.to_ascii_lowercase()));
-            strange.map(move |(index, host)| (format!("{of_hosts}hosts[{index}]"), shown.file, host))
+            let mismatched = hosts.filter(move |(_, host)| !is_carried(&carried, &host.to_ascii_lowercase()));
+            mismatched.map(move |(index, host)| (format!("{of_hosts}hosts[{index}]"), shown.file, host))
         });
-        strangers
+        mismatched
             .map(|(place, file, host)| {
                 Problem::new(
                     place,
@@ -156,16 +156,17 @@ impl State {
             .collect()
     }
 
-    fn ending_certificates(&self, now_s: u64) -> Vec<Problem> {
-        let mut told = BTreeSet::new();
+    fn expiring_certificates(&self, now_s: u64) -> Vec<Problem> {
+        let mut seen = BTreeSet::new();
         let mut found = Vec::new();
         for (place, file) in self.certificate_files() {
-            let Some(content) = self.resources.files.get(file).filter(|_| told.insert(file)) else {
+            let Some(content) = self.resources.files.get(file).filter(|_| seen.insert(file)) else {
                 continue;
             };
-            let ended =
-                Validity::of_file(content.bytes()).into_iter().filter_map(|v| told_end(file, v, now_s));
-            // One of a chain is enough.
+            let ended = Validity::of_file(content.bytes())
+                .into_iter()
+                .filter_map(|v| validity_problem(file, v, now_s));
+            // One certificate of a chain is enough.
             found.extend(
                 ended.take(1).map(|(message, remedy)| Problem::new(place.as_str(), message).help(remedy)),
             );
@@ -173,7 +174,7 @@ impl State {
         found
     }
 
-    /// Every file with certificates, with the field that names it.
+    /// Every file with certificates, with its field.
     fn certificate_files(&self) -> Vec<(String, &str)> {
         let mut files: Vec<(String, &str)> = self.shown().map(|shown| (shown.place, shown.file)).collect();
         for (key, listener) in &self.resources.listeners {
@@ -189,8 +190,8 @@ impl State {
     }
 }
 
-/// What is wrong with the time in which a certificate of `file` is good, and the remedy.
-fn told_end(file: &str, validity: Validity, now_s: u64) -> Option<(String, &'static str)> {
+/// The problem of the validity of a certificate in `file`, and the remedy.
+fn validity_problem(file: &str, validity: Validity, now_s: u64) -> Option<(String, &'static str)> {
     let days = |days: u64| format!("{days} day{}", if days == 1 { "" } else { "s" });
     let (until, left) = (validity.days_until(now_s), validity.days_left(now_s));
     let renew = "renew it; the gateway reloads the file by itself";
@@ -208,11 +209,11 @@ fn told_end(file: &str, validity: Validity, now_s: u64) -> Option<(String, &'sta
     }
 }
 
-fn unheard_preflights(key: &str, route: &Route) -> Option<Problem> {
-    let is_deaf = route.cors.is_some()
+fn unmatched_preflights(key: &str, route: &Route) -> Option<Problem> {
+    let rejects_preflights = route.cors.is_some()
         && !route.methods.is_empty()
         && !route.methods.iter().any(|method| method == "OPTIONS");
-    is_deaf.then(|| {
+    rejects_preflights.then(|| {
         Problem::new(
             format!("{key}.methods"),
             "`cors` requires OPTIONS for preflight requests, but the route does not match OPTIONS",
@@ -243,12 +244,12 @@ fn no_endpoint(name: &str, backend: &Backend) -> Option<Problem> {
     Some(Problem::new(format!("backends.{name}.endpoints"), message).help(remedy))
 }
 
-fn is_for_certified_clients(listener: &Listener) -> bool {
+fn requires_client_certificates(listener: &Listener) -> bool {
     let tls = listener.tls.as_ref();
     tls.is_some_and(|tls| tls.client_ca.is_some() && tls.client_auth != Some(ClientAuth::Optional))
 }
 
-fn is_beyond_here(address: SocketAddr) -> bool {
+fn is_remote(address: SocketAddr) -> bool {
     !address.ip().is_loopback()
 }
 

@@ -185,7 +185,7 @@ pub(crate) fn encoded(
     for (name, value) in fields_for_client(filters, head) {
         let is = |other: &str| name.eq_ignore_ascii_case(other);
         if is("content-type") {
-            is_of_type = policy.takes(value);
+            is_of_type = policy.matches(value);
         } else if is_of_bytes(name) || is("cache-control") && list_contains(value, "no-transform") {
             return Encoded::AsItIs;
         }

@@ -185,7 +185,7 @@ fn tell_of_client(
         }
     }
     // A proxy that does not set it passes the client's own.
-    if has_proxies && forwarding.tells_clients() && head.field(REAL_IP).is_some() {
+    if has_proxies && forwarding.adds_client_address() && head.field(REAL_IP).is_some() {
         fields.push((REAL_IP, forwarded.unwrap_or(peer).to_string()));
     }
     forwarded

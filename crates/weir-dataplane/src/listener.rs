@@ -83,7 +83,7 @@ impl Listening {
             id,
             listener,
             transport: RefCell::new(table.transport(listener).cloned().unwrap_or_default()),
-            wants_header: Cell::new(table.wants_proxy_header(listener).unwrap_or_default()),
+            wants_header: Cell::new(table.requires_proxy_header(listener).unwrap_or_default()),
             half_close: Cell::new(table.allows_half_close(listener).unwrap_or_default()),
             counters,
             told: Cell::new(0),
@@ -156,7 +156,7 @@ impl Listening {
 
     /// Whether the next client begins with a header of the PROXY protocol; a retired listener ends as it was.
     fn wants_header(&self, table: &Table) -> bool {
-        if let Some(wants_header) = table.wants_proxy_header(self.listener) {
+        if let Some(wants_header) = table.requires_proxy_header(self.listener) {
             self.wants_header.set(wants_header);
         }
         self.wants_header.get()
@@ -340,7 +340,7 @@ fn seat(
     (stream, peer): (TcpStream, SocketAddr),
 ) {
     let table = &worker.snapshot().table;
-    let told = table.tells_addresses.then(|| stream.local_addr().ok()).flatten();
+    let told = table.sends_proxy_protocol.then(|| stream.local_addr().ok()).flatten();
     let addresses = told.map(|destination| Addresses { source: peer, destination });
     let seat = Seat::take(Rc::clone(worker), Rc::clone(listening), (peer, addresses), places);
     match listening.transport(table) {

@@ -42,7 +42,7 @@ fn check_tls(place: &str, tls: &Tls) -> Result<(), Problem> {
     policy::check(place, tls)
 }
 
-/// Whether the entries of the listener `key` name hosts, each once, and say what becomes of them.
+/// Validates `passthrough` of the listener `key`: each host appears once, and each entry has one target.
 fn check_passthrough(key: &str, listener: &Listener) -> Result<(), Problem> {
     // `None` is every client.
     let mut taken: FastMap<Option<HostPattern>, usize> = FastMap::default();
@@ -65,7 +65,7 @@ fn check_passthrough(key: &str, listener: &Listener) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Whether an entry says either where TLS goes or what becomes of it instead.
+/// Exactly one of `backend` and `instead` is required.
 fn check_target(place: &str, entry: &Passthrough, listener: &Listener) -> Result<(), Problem> {
     match (&entry.backend, entry.instead) {
         (None, None) => Err(Problem::new(place, "`backend` or `instead` is required")
@@ -82,7 +82,7 @@ fn check_target(place: &str, entry: &Passthrough, listener: &Listener) -> Result
     }
 }
 
-/// The pattern at `place`; none for `*`, which is every host.
+/// The pattern of the field `place`; `None` for `*`, which is every host.
 fn host_pattern(place: &str, host: &str) -> Result<Option<HostPattern>, Problem> {
     if host == EVERY {
         return Ok(None);

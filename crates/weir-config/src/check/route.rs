@@ -10,7 +10,7 @@ use crate::path::check_path_of;
 use crate::problem::{Problem, failed};
 use crate::table::series;
 
-/// Methods that clients write in capitals, and people in small letters.
+/// Methods that clients send in upper case.
 const METHODS: [&str; 8] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"];
 
 pub(super) fn check(key: &str, route: &Route) -> Vec<Problem> {

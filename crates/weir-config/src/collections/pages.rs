@@ -1,22 +1,22 @@
-//! Lists of which versions share what did not change.
+//! Lists whose versions share the pages that did not change.
 //!
-//! Entries stand in pages. A change copies the pages that it touches, and a version has all others in common with the
-//! one before. An entry keeps its position for as long as it is there, so that whatever names it by that stays as it is.
+//! A change copies the pages that it touches; a version shares all other pages with the one before. An entry keeps its
+//! position until it is removed, so references by position stay valid.
 
 use std::ops::Index;
 use std::sync::Arc;
 
-/// Entries of one page: few enough to be copied within microseconds, enough that 100,000 entries are 400 pages, as a
-/// new version counts itself as an owner of each.
+/// Entries per page: few enough to copy within microseconds, enough that 100,000 entries take only 400 pages. A new
+/// version increments the reference count of each page.
 pub(crate) const PAGE: usize = 256;
 
-/// Entries at positions that stay. There may be gaps between them.
+/// Entries at stable positions. There can be gaps between them.
 #[derive(Debug)]
 pub struct Pages<T>(Vec<Arc<Page<T>>>);
 
 type Page<T> = [Option<T>; PAGE];
 
-/// Positions that are given away, the ones that came back first.
+/// Free positions; released positions are reused first.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Slots {
     free: Vec<u32>,
@@ -24,7 +24,7 @@ pub(crate) struct Slots {
 }
 
 impl<T> Pages<T> {
-    /// The entries of each page but the last, which may have fewer.
+    /// Entries per page; the last page can have fewer.
     pub const PAGE: usize = PAGE;
 
     /// The entry at this position.
@@ -33,29 +33,29 @@ impl<T> Pages<T> {
         self.0.get(position / PAGE)?[position % PAGE].as_ref()
     }
 
-    /// All entries by their positions.
+    /// All entries, by position.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.0.iter().flat_map(|page| page.iter()).flatten()
     }
 
-    /// How many pages there are.
+    /// The number of pages.
     pub fn page_count(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether this page is one with that of `other`, so that nothing of it has changed in between.
+    /// Whether this page is shared with `other`, so that it did not change between the versions.
     pub fn shares_page(&self, other: &Pages<T>, page: usize) -> bool {
         matches!((self.0.get(page), other.0.get(page)), (Some(own), Some(others)) if Arc::ptr_eq(own, others))
     }
 
-    /// Whether nothing at all has changed since `other`, or before it.
+    /// Whether all pages are shared with `other`.
     pub fn shares_all(&self, other: &Pages<T>) -> bool {
         self.0.len() == other.0.len() && (0..self.0.len()).all(|page| self.shares_page(other, page))
     }
 }
 
 impl<T: Clone> Pages<T> {
-    /// Puts an entry to a position.
+    /// Sets the entry at a position.
     pub(crate) fn put(&mut self, position: u32, entry: T) {
         let position = position as usize;
         while self.0.len() <= position / PAGE {
@@ -64,7 +64,7 @@ impl<T: Clone> Pages<T> {
         Arc::make_mut(&mut self.0[position / PAGE])[position % PAGE] = Some(entry);
     }
 
-    /// Takes the entry from a position.
+    /// Removes the entry at a position.
     pub(crate) fn clear(&mut self, position: u32) {
         let position = position as usize;
         if self.get(position).is_some() {
@@ -77,7 +77,7 @@ impl<T> Index<usize> for Pages<T> {
     type Output = T;
 
     /// # Panics
-    /// Where there is none: who has a position has it of the same version.
+    /// Panics if there is no entry: a position is valid only within its version.
     #[inline]
     fn index(&self, position: usize) -> &T {
         match self.get(position) {
@@ -100,7 +100,7 @@ impl<T> Default for Pages<T> {
 }
 
 impl Slots {
-    /// A position that nobody has.
+    /// A free position.
     pub(crate) fn take(&mut self) -> u32 {
         self.free.pop().unwrap_or_else(|| {
             self.end += 1;
@@ -108,7 +108,7 @@ impl Slots {
         })
     }
 
-    /// Takes a position back.
+    /// Releases a position.
     pub(crate) fn give_back(&mut self, position: u32) {
         self.free.push(position);
     }

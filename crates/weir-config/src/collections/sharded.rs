@@ -1,7 +1,7 @@
-//! Maps of names of which versions share what did not change.
+//! Maps from names whose versions share the shards that did not change.
 //!
-//! Names are spread over shards by their hash. A change copies the shards that it touches; a look-up pays one pointer
-//! more than that in a plain map.
+//! Names are spread over shards by hash. A change copies the shards that it touches; a lookup follows one pointer more
+//! than in a plain map.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -10,15 +10,15 @@ use foldhash::fast::RandomState;
 
 use crate::collections::FastMap;
 
-/// Entries that a shard has on the average, where a map is made at once.
+/// Average entries per shard of a map that is built at once.
 const ENTRIES: usize = 128;
-/// From so many on the average the shards are made anew, so that single additions don't do it often.
+/// Average entries per shard above which the map is resharded. The gap to [`ENTRIES`] keeps resharding rare.
 const ENTRIES_MAX: usize = 4 * ENTRIES;
 
 /// A map from names.
 #[derive(Clone, Debug)]
 pub(crate) struct Sharded<V> {
-    /// As many as a power of two; none before the first name.
+    /// A power of two; empty before the first insert.
     shards: Vec<Arc<Shard<V>>>,
     spread: RandomState,
     len: usize,
@@ -47,7 +47,7 @@ impl<V> Sharded<V> {
 }
 
 impl<V: Clone> Sharded<V> {
-    /// Makes room for so many names more.
+    /// Reserves space for `more` names.
     pub(crate) fn reserve(&mut self, more: usize) {
         let len = self.len + more;
         if len > self.shards.len() * ENTRIES_MAX {
@@ -66,7 +66,7 @@ impl<V: Clone> Sharded<V> {
         self.len += 1;
     }
 
-    /// What there is for a name, to be changed: its shard is copied.
+    /// The value of a name, for changes. Copies its shard.
     pub(crate) fn get_mut(&mut self, name: &str) -> Option<&mut V> {
         self.get(name)?;
         let at = self.shard_of(name);
@@ -99,7 +99,7 @@ impl<V> Default for Sharded<V> {
 
 #[cfg(test)]
 impl<V> Sharded<V> {
-    /// How many shards are not one with those of `other`, and how many there are.
+    /// How many shards are not shared with `other`, and how many there are.
     pub(crate) fn differing_from(&self, other: &Sharded<V>) -> (usize, usize) {
         let is_other = |at: &usize| !other.shards.get(*at).is_some_and(|o| Arc::ptr_eq(o, &self.shards[*at]));
         ((0..self.shards.len()).filter(is_other).count(), self.shards.len())

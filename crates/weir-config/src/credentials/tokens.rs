@@ -1,4 +1,4 @@
-//! Bearer tokens (RFC 6750) that a route takes.
+//! Bearer tokens (RFC 6750) that a route accepts.
 
 use std::collections::HashSet;
 
@@ -7,18 +7,17 @@ use foldhash::fast::RandomState;
 use crate::files::LineProblem;
 use crate::tls::digest::sha256;
 
-/// The longest token; a head of the default size holds some.
+/// The longest token; request headers of the default size can hold several.
 const TOKEN_BYTES_MAX: usize = 8 << 10;
 
-/// A set of tokens. It keeps their digests, so that how long a look-up takes tells nothing of the tokens themselves, and
-/// a picture of the memory none of them.
+/// A set of tokens. It keeps only digests, so that neither the time of a lookup nor a memory dump reveals a token.
 #[derive(Debug, Default)]
 pub struct TokenSet {
     digests: HashSet<[u8; 32], RandomState>,
 }
 
 impl TokenSet {
-    /// Reads one token a line; empty lines and those that begin with `#` are passed over.
+    /// Reads one token per line. Empty lines and lines that start with `#` are ignored.
     pub(crate) fn read(bytes: &[u8]) -> Result<TokenSet, LineProblem> {
         let mut digests = HashSet::default();
         for (line, text) in (1..).zip(bytes.split(|&b| b == b'\n')) {
@@ -43,7 +42,7 @@ impl TokenSet {
         }
     }
 
-    /// Whether the token is one of them.
+    /// Whether `token` is in the set.
     pub fn has(&self, token: &[u8]) -> bool {
         token.len() <= TOKEN_BYTES_MAX && self.digests.contains(&sha256(token))
     }

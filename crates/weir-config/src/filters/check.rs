@@ -1,4 +1,4 @@
-//! Whether what a route does is right by itself.
+//! Validation of filters.
 
 use std::collections::BTreeSet;
 
@@ -15,17 +15,17 @@ use crate::model::retries::check_retries;
 use crate::path::check_path_of;
 use crate::problem::{Problem, failed};
 
-/// Whose head a field stands in.
+/// The message that a header belongs to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Head {
     Request,
     Response,
 }
 
-/// What is wrong with what `route` does with requests and responses: of each thing the first.
+/// The problems of the filters of `route`, at most one of each filter.
 pub(crate) fn check(key: &str, route: &Route) -> Vec<Problem> {
     let of = |field: &str| format!("{key}.{field}");
-    let is_of_manifest = route.is_of_manifest();
+    let is_from_manifest = route.is_from_manifest();
     let mut found = failed([check_action(key, route), check_weights(key, route)]);
     found.extend(route.rewrite.iter().filter_map(|rewrite| check_rewrite(&of("rewrite"), rewrite).err()));
     found
@@ -35,11 +35,11 @@ pub(crate) fn check(key: &str, route: &Route) -> Vec<Problem> {
         ("request_headers", &route.request_headers, Head::Request),
         ("response_headers", &route.response_headers, Head::Response),
     ] {
-        let check = |changes| check_changes(&of(field), changes, head, is_of_manifest).err();
+        let check = |changes| check_changes(&of(field), changes, head, is_from_manifest).err();
         found.extend(changes.as_deref().and_then(check));
     }
     found.extend(route.compress.iter().filter_map(|c| check_compress(&of("compress"), c).err()));
-    found.extend(route.cors.iter().filter_map(|cors| check_cors(&of("cors"), cors, is_of_manifest).err()));
+    found.extend(route.cors.iter().filter_map(|cors| check_cors(&of("cors"), cors, is_from_manifest).err()));
     found.extend(route.mirror.iter().filter_map(|mirror| check_mirror(&of("mirror"), route, mirror).err()));
     found
         .extend(route.timeouts.iter().filter_map(|timeouts| check_timeouts(&of("timeouts"), timeouts).err()));
@@ -59,7 +59,7 @@ fn check_weights(key: &str, route: &Route) -> Result<(), Problem> {
     }
 }
 
-/// A route does one thing, and what belongs to another is a mistake.
+/// Exactly one action is required; fields of another action are an error.
 fn check_action(key: &str, route: &Route) -> Result<(), Problem> {
     let actions = [
         ("backend", route.backend.is_some()),
@@ -184,12 +184,12 @@ fn check_respond(place: &str, respond: &Respond) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Gateway API has no rule against a name that is removed, set and added; these go in this order.
+/// Manifests of Gateway API can remove, set and add the same name; the changes apply in this order.
 fn check_changes(
     place: &str,
     changes: &HeaderChanges,
     head: Head,
-    is_of_manifest: bool,
+    is_from_manifest: bool,
 ) -> Result<(), Problem> {
     if changes.is_empty() {
         return Err(Problem::new(place, "no change is listed").help("add `set`, `add` or `remove`"));
@@ -202,7 +202,7 @@ fn check_changes(
             check_value(&place, value)?;
             check_twice(place, name, &mut names)?;
         }
-        if is_of_manifest {
+        if is_from_manifest {
             names.clear();
         }
     }
@@ -222,7 +222,7 @@ fn check_twice(place: String, name: &str, names: &mut BTreeSet<String>) -> Resul
     }
 }
 
-/// Whether a field may be changed: it has a right name, and nothing but its reader depends on it.
+/// Rejects an invalid name, and headers that the gateway controls itself.
 fn check_name(place: &str, name: &str, head: Head) -> Result<(), Problem> {
     if !is_token(name) {
         let message = format!("invalid header name `{}`", name.escape_debug());
@@ -264,9 +264,9 @@ fn check_value(place: &str, value: &str) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Gateway API lets a route take pages of no origin, and those of every one with credentials.
-fn check_cors(place: &str, cors: &Cors, is_of_manifest: bool) -> Result<(), Problem> {
-    if cors.origins.is_empty() && !is_of_manifest {
+/// Gateway API allows an empty list of origins, and every origin together with credentials.
+fn check_cors(place: &str, cors: &Cors, is_from_manifest: bool) -> Result<(), Problem> {
+    if cors.origins.is_empty() && !is_from_manifest {
         return Err(Problem::new(format!("{place}.origins"), "the list of origins is empty")
             .help("add `https://app.example.org`, `https://*.example.org` or `*`, or remove `cors`"));
     }
@@ -287,7 +287,7 @@ fn check_cors(place: &str, cors: &Cors, is_of_manifest: bool) -> Result<(), Prob
                 "keep either `*` or the other origins",
             );
         }
-        if has_every_host && cors.credentials && !is_of_manifest {
+        if has_every_host && cors.credentials && !is_from_manifest {
             let message = "`*` together with `credentials` would let every website act as the user";
             return wrong(message.to_owned(), "list the origins, for example `https://*.example.org`");
         }
@@ -313,8 +313,8 @@ fn check_cors(place: &str, cors: &Cors, is_of_manifest: bool) -> Result<(), Prob
 }
 
 fn check_mirror(place: &str, route: &Route, mirror: &Mirror) -> Result<(), Problem> {
-    // Whoever writes a manifest may want each request twice.
-    match route.backend.as_ref() == Some(&mirror.backend) && !route.is_of_manifest() {
+    // A manifest can ask for every request twice.
+    match route.backend.as_ref() == Some(&mirror.backend) && !route.is_from_manifest() {
         true => Err(Problem::new(
             format!("{place}.backend"),
             "the route already sends its requests to this backend",

@@ -1,4 +1,4 @@
-//! What the data plane needs of a route's filters.
+//! Filters as the data plane uses them.
 
 use std::sync::Arc;
 
@@ -7,18 +7,18 @@ use super::cors::CorsPolicy;
 use super::forms::{Redirect, Respond, WeightedBackend};
 use crate::model::Route;
 
-/// What a route does beside passing requests to one backend. Routes that do nothing else have none.
+/// The filters of a route. Routes that only forward to one backend have none.
 #[derive(Debug)]
 pub struct Filters {
-    /// The route's key, by which the next version of a table knows it again.
+    /// The key of the route, which identifies it across versions.
     pub key: String,
-    /// The route; its names of backends are resolved in the other fields.
+    /// The route. The other fields hold its backends as positions.
     pub route: Arc<Route>,
-    /// The backends that share its requests; `None` for a route with one, or none.
+    /// The backends that share the requests; `None` if the route has at most one.
     weighted: Option<Box<[WeightedPosition]>>,
-    /// Where copies go.
+    /// Where copies of requests go.
     pub copies: Option<Copies>,
-    /// What pages of other origins may do.
+    /// Permissions of web pages from other origins.
     pub cors: Option<CorsPolicy>,
     /// Compression of responses.
     pub compress: Option<CompressPolicy>,
@@ -29,37 +29,36 @@ pub struct Filters {
 pub struct WeightedPosition {
     /// Position among [`crate::Table::backends`].
     pub backend: usize,
-    /// Its part of the sum of all weights; with 0 it gets nothing.
+    /// Its share is this weight divided by the sum of all weights. With 0 it gets no requests.
     pub weight: u32,
     /// Position among [`crate::Table::series`].
     pub series: u32,
 }
 
-/// Where copies of requests go, and how many.
+/// Where copies of requests go, and which share of them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Copies {
     /// Position among [`crate::Table::backends`].
     pub backend: usize,
-    /// The part of the requests that is copied, 0 to 1.
+    /// Share of requests that are copied, 0 to 1.
     pub share: f64,
 }
 
-/// Who answers a route's requests.
+/// What handles the requests of a route.
 #[derive(Clone, Copy, Debug)]
 pub enum Action<'f> {
     /// The route's one backend.
     Backend,
-    /// One of these in turn.
+    /// One of these backends, by weight.
     OneOf(&'f [WeightedPosition]),
-    /// Nobody: the client is sent elsewhere.
+    /// A redirect.
     Redirect(&'f Redirect),
-    /// The gateway.
+    /// A fixed response.
     Respond(&'f Respond),
 }
 
 impl Filters {
-    /// The filters of a route that was checked; `None` where it has none. `series` are those of its backends, where it
-    /// has several.
+    /// The filters of a valid route, or `None` if it has none. `series` are those of its backends, if it has several.
     pub(crate) fn of(
         key: &str,
         route: &Arc<Route>,
@@ -102,7 +101,7 @@ impl Filters {
         })
     }
 
-    /// Who answers.
+    /// What handles the requests.
     pub fn action(&self) -> Action<'_> {
         if let Some(redirect) = &self.route.redirect {
             Action::Redirect(redirect)

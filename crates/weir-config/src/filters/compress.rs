@@ -1,5 +1,4 @@
-//! Which responses of a route are compressed: the form that a configuration has for it, whether that is right, and what
-//! the data plane needs of it.
+//! Compression of responses: its configuration, and the policy that the data plane applies.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,13 +10,13 @@ use crate::problem::Problem;
 
 /// Levels of gzip.
 const GZIP_LEVELS: std::ops::RangeInclusive<u32> = 1..=9;
-/// Levels of brotli. Those above take tables of 8 MiB and more for each response.
+/// Levels of Brotli. Higher levels need tables of 8 MiB and more per response.
 const BROTLI_LEVELS: std::ops::RangeInclusive<u32> = 1..=6;
-/// The levels where no coding is named.
+/// The levels if none is configured.
 const GZIP_DEFAULT: u32 = 5;
 const BROTLI_DEFAULT: u32 = 4;
 
-/// What is worth compressing where nothing else is said.
+/// The media types if none are configured.
 const TYPES: [&str; 12] = [
     "text/*",
     "application/atom+xml",
@@ -61,7 +60,7 @@ impl Default for Compress {
     }
 }
 
-/// Whether `compress`, at `place`, is right by itself.
+/// Validates `compress`, the value of the field `place`.
 pub(super) fn check_compress(place: &str, compress: &Compress) -> Result<(), Problem> {
     if compress.types.is_empty() {
         return Err(Problem::new(
@@ -98,31 +97,31 @@ fn is_media_type(text: &str) -> bool {
     text.split_once('/').is_some_and(|(kind, sub)| is_token(kind) && is_token(sub))
 }
 
-/// What the data plane needs of it.
+/// Compression as the data plane applies it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompressPolicy {
     types: Box<[Box<str>]>,
-    /// Bytes from which on a body of a known length is compressed.
+    /// Minimum length of a body, if it is known.
     pub min_bytes: u64,
-    /// The level of gzip, where it is offered.
+    /// The level of gzip, if it is offered.
     pub gzip: Option<u32>,
-    /// The level of brotli, where it is offered.
+    /// The level of Brotli, if it is offered.
     pub brotli: Option<u32>,
 }
 
 impl CompressPolicy {
-    /// That of a form that was checked.
+    /// The policy of a valid configuration.
     pub(super) fn of(compress: &Compress) -> CompressPolicy {
         let (gzip, brotli) = match (compress.gzip, compress.brotli) {
             (None, None) => (Some(GZIP_DEFAULT), Some(BROTLI_DEFAULT)),
-            said => said,
+            configured => configured,
         };
         let types = compress.types.iter().map(|kind| kind.as_str().into()).collect();
         CompressPolicy { types, min_bytes: compress.min_size.0, gzip, brotli }
     }
 
-    /// Whether bodies of this `Content-Type` are compressed.
-    pub fn takes(&self, content_type: &[u8]) -> bool {
+    /// Whether responses with this `Content-Type` are compressed.
+    pub fn matches(&self, content_type: &[u8]) -> bool {
         let essence = content_type.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
         self.types.iter().any(|kind| match kind.strip_suffix("/*") {
             Some("*") => essence.contains(&b'/'),
@@ -133,7 +132,7 @@ impl CompressPolicy {
         })
     }
 
-    /// The types, as the configuration has them.
+    /// The media types, as configured.
     pub fn types(&self) -> impl Iterator<Item = &str> {
         self.types.iter().map(|kind| &**kind)
     }
@@ -151,7 +150,7 @@ mod tests {
     #[test]
     fn types_are_met_whole_or_by_their_kind() {
         let check = |types: &[&str], content_type: &str, expected: bool| {
-            assert_eq!(policy(types).takes(content_type.as_bytes()), expected, "{types:?} {content_type}");
+            assert_eq!(policy(types).matches(content_type.as_bytes()), expected, "{types:?} {content_type}");
         };
         check(&["text/*"], "text/html", true);
         check(&["text/*"], "TEXT/html; charset=utf-8", true);
@@ -164,7 +163,7 @@ mod tests {
         check(&["*/*"], "a/b", true);
         check(&["*/*"], "a", false);
         let usual = CompressPolicy::of(&Compress::default());
-        assert!(usual.takes(b"application/javascript") && !usual.takes(b"image/png"));
+        assert!(usual.matches(b"application/javascript") && !usual.matches(b"image/png"));
     }
 
     #[test]

@@ -1,24 +1,24 @@
-//! The CORS protocol of the Fetch standard: which pages of other origins may use a route's answers.
+//! CORS (Fetch standard): which web pages of other origins may read the responses of a route.
 
 use super::forms::Cors;
 use crate::host::HostPattern;
 
-/// All of a kind.
+/// Matches all names or origins.
 pub(super) const EVERY: &str = "*";
 
-/// What a route lets pages of other origins do, in the form that requests are answered from.
+/// What a route allows to pages of other origins.
 #[derive(Debug)]
 pub struct CorsPolicy {
-    /// `None`: every origin, told as `*`, or by its name with credentials.
+    /// `None` allows every origin: as `*`, or by name if credentials are allowed.
     origins: Option<Box<[OriginPattern]>>,
     credentials: bool,
-    methods: Leave,
-    headers: Leave,
+    methods: Allowed,
+    headers: Allowed,
     expose: Option<Box<str>>,
     max_age_s: Option<Box<str>>,
 }
 
-/// What a preflight asks leave for.
+/// A preflight request.
 #[derive(Clone, Copy, Debug)]
 pub struct Preflight<'r> {
     /// `Origin`
@@ -29,48 +29,48 @@ pub struct Preflight<'r> {
     pub headers: Option<&'r [u8]>,
 }
 
-/// Who is allowed, in lower case.
+/// An allowed origin, in lower case.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum OriginPattern {
     Exact(Box<str>),
-    /// What stands before and behind the labels: `https://` and `.example.org`.
+    /// The text before and after the labels: `https://` and `.example.org`.
     Around(Box<str>, Box<str>),
-    /// The same for every host: `https://` and `:8443`.
+    /// The text before and after any host: `https://` and `:8443`.
     EveryHost(Box<str>, Box<str>),
 }
 
-/// What is allowed beside what needs no leave.
+/// What is allowed in addition to what CORS always allows.
 #[derive(Debug)]
-enum Leave {
+enum Allowed {
     Nothing,
-    /// As it stands in the answer.
+    /// Sent as it is.
     Listed(Box<str>),
-    /// Whatever is asked for: with credentials, browsers take `*` for a name.
-    AsAsked,
+    /// The requested names: with credentials, browsers take `*` for a name.
+    AsRequested,
 }
 
 impl CorsPolicy {
-    /// The policy of a configuration that was checked.
+    /// The policy of a valid configuration.
     pub(super) fn of(cors: &Cors) -> CorsPolicy {
         let is_every = cors.origins.iter().any(|origin| origin == EVERY);
         let patterns = cors.origins.iter().filter_map(|origin| OriginPattern::parse(origin).ok());
         let list = |names: &[String]| (!names.is_empty()).then(|| names.join(", ").into_boxed_str());
-        let leave = |names: &[String]| match list(names) {
-            Some(_) if cors.credentials && names.iter().any(|name| name == EVERY) => Leave::AsAsked,
-            Some(names) => Leave::Listed(names),
-            None => Leave::Nothing,
+        let allowed = |names: &[String]| match list(names) {
+            Some(_) if cors.credentials && names.iter().any(|name| name == EVERY) => Allowed::AsRequested,
+            Some(names) => Allowed::Listed(names),
+            None => Allowed::Nothing,
         };
         CorsPolicy {
             origins: (!is_every).then(|| patterns.collect()),
             credentials: cors.credentials,
-            methods: leave(&cors.methods),
-            headers: leave(&cors.headers),
+            methods: allowed(&cors.methods),
+            headers: allowed(&cors.headers),
             expose: list(&cors.expose),
             max_age_s: cors.max_age.map(|age| age.0.as_secs().to_string().into_boxed_str()),
         }
     }
 
-    /// Hands over the fields of a response to a request from `origin`, `None` for one that names none.
+    /// Passes the header fields of a response to `field`. `origin` is that of the request, if it has one.
     pub fn response(&self, origin: Option<&[u8]>, mut field: impl FnMut(&'static str, &[u8])) {
         if let Some(origin) = origin.filter(|origin| self.allows(origin)) {
             self.allow(origin, &mut field);
@@ -81,21 +81,21 @@ impl CorsPolicy {
         self.vary(&mut field);
     }
 
-    /// Hands over the fields of the answer to a preflight.
-    pub fn preflight(&self, asked: &Preflight<'_>, mut field: impl FnMut(&'static str, &[u8])) {
-        if self.allows(asked.origin) {
-            self.allow(asked.origin, &mut field);
-            self.methods.tell("Access-Control-Allow-Methods", Some(asked.method), &mut field);
-            self.headers.tell("Access-Control-Allow-Headers", asked.headers, &mut field);
+    /// Passes the header fields of the response to a preflight to `field`.
+    pub fn preflight(&self, requested: &Preflight<'_>, mut field: impl FnMut(&'static str, &[u8])) {
+        if self.allows(requested.origin) {
+            self.allow(requested.origin, &mut field);
+            self.methods.write("Access-Control-Allow-Methods", Some(requested.method), &mut field);
+            self.headers.write("Access-Control-Allow-Headers", requested.headers, &mut field);
             if let Some(seconds) = &self.max_age_s {
                 field("Access-Control-Max-Age", seconds.as_bytes());
             }
         }
         self.vary(&mut field);
-        if matches!(self.methods, Leave::AsAsked) {
+        if matches!(self.methods, Allowed::AsRequested) {
             field("Vary", b"Access-Control-Request-Method");
         }
-        if matches!(self.headers, Leave::AsAsked) {
+        if matches!(self.headers, Allowed::AsRequested) {
             field("Vary", b"Access-Control-Request-Headers");
         }
     }
@@ -105,38 +105,43 @@ impl CorsPolicy {
     }
 
     fn allow(&self, origin: &[u8], field: &mut impl FnMut(&'static str, &[u8])) {
-        let told = if self.names_origins() { origin } else { EVERY.as_bytes() };
-        field("Access-Control-Allow-Origin", told);
+        let allowed = if self.names_origins() { origin } else { EVERY.as_bytes() };
+        field("Access-Control-Allow-Origin", allowed);
         if self.credentials {
             field("Access-Control-Allow-Credentials", b"true");
         }
     }
 
-    /// A cache must not hand what one origin was told to another, nor what was told to none.
+    /// A cache must not serve the response for one origin to another origin, or to requests without one.
     fn vary(&self, field: &mut impl FnMut(&'static str, &[u8])) {
         if self.names_origins() {
             field("Vary", b"Origin");
         }
     }
 
-    /// Whether each origin is told by its name: with credentials, browsers take no `*`.
+    /// Whether responses name the origin: with credentials, browsers reject `*`.
     fn names_origins(&self) -> bool {
         self.origins.is_some() || self.credentials
     }
 }
 
-impl Leave {
-    fn tell(&self, name: &'static str, asked: Option<&[u8]>, field: &mut impl FnMut(&'static str, &[u8])) {
-        match (self, asked) {
-            (Leave::Listed(names), _) => field(name, names.as_bytes()),
-            (Leave::AsAsked, Some(asked)) => field(name, asked),
-            (Leave::AsAsked, None) | (Leave::Nothing, _) => {}
+impl Allowed {
+    fn write(
+        &self,
+        name: &'static str,
+        requested: Option<&[u8]>,
+        field: &mut impl FnMut(&'static str, &[u8]),
+    ) {
+        match (self, requested) {
+            (Allowed::Listed(names), _) => field(name, names.as_bytes()),
+            (Allowed::AsRequested, Some(requested)) => field(name, requested),
+            (Allowed::AsRequested, None) | (Allowed::Nothing, _) => {}
         }
     }
 }
 
 impl OriginPattern {
-    /// The pattern in `text`, or what is wrong with it.
+    /// The pattern in `text`, or why it is invalid.
     pub(super) fn parse(text: &str) -> Result<OriginPattern, String> {
         let lower = text.to_ascii_lowercase();
         let Some((scheme, rest)) = lower.split_once("://") else {
@@ -157,7 +162,7 @@ impl OriginPattern {
                 _ => return Err(format!("`{text}` is not an origin: `{digits}` is not a port")),
             },
         };
-        // Browsers leave out the port that is the scheme's own.
+        // Browsers omit the default port of a scheme.
         let port = match (scheme, port) {
             (_, None) | ("http", Some(80)) | ("https", Some(443)) => String::new(),
             (_, Some(port)) => format!(":{port}"),
@@ -173,7 +178,7 @@ impl OriginPattern {
         })
     }
 
-    /// Whether pages of whatever host are let in.
+    /// Whether pages of every host are allowed.
     pub(super) fn has_every_host(&self) -> bool {
         matches!(self, OriginPattern::EveryHost(..))
     }
@@ -181,21 +186,21 @@ impl OriginPattern {
     fn matches(&self, origin: &[u8]) -> bool {
         match self {
             OriginPattern::Exact(exact) => origin.eq_ignore_ascii_case(exact.as_bytes()),
-            OriginPattern::Around(before, behind) => between(origin, before, behind).is_some_and(are_labels),
-            OriginPattern::EveryHost(before, behind) => {
-                between(origin, before, behind).is_some_and(|host| are_labels(host) || is_address(host))
+            OriginPattern::Around(before, after) => between(origin, before, after).is_some_and(are_labels),
+            OriginPattern::EveryHost(before, after) => {
+                between(origin, before, after).is_some_and(|host| are_labels(host) || is_address(host))
             }
         }
     }
 }
 
-/// What stands in `origin` between these two, whatever their case.
-fn between<'o>(origin: &'o [u8], before: &str, behind: &str) -> Option<&'o [u8]> {
-    let length = origin.len().checked_sub(before.len() + behind.len())?;
+/// The part of `origin` between these two texts; case is ignored.
+fn between<'o>(origin: &'o [u8], before: &str, after: &str) -> Option<&'o [u8]> {
+    let length = origin.len().checked_sub(before.len() + after.len())?;
     let (start, rest) = origin.split_at(before.len());
     let (inner, end) = rest.split_at(length);
     let is_around =
-        start.eq_ignore_ascii_case(before.as_bytes()) && end.eq_ignore_ascii_case(behind.as_bytes());
+        start.eq_ignore_ascii_case(before.as_bytes()) && end.eq_ignore_ascii_case(after.as_bytes());
     is_around.then_some(inner)
 }
 

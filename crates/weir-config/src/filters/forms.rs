@@ -229,12 +229,12 @@ impl Rewrite {
 }
 
 impl RouteTimeouts {
-    /// As long as any bound may be.
+    /// The longest timeout.
     pub const LONGEST: Time = Time(TIMEOUT_MAX);
 }
 
 impl Scheme {
-    /// As it stands in a URL.
+    /// The scheme as in a URL.
     pub fn name(self) -> &'static str {
         match self {
             Scheme::Http => "http",
@@ -242,7 +242,7 @@ impl Scheme {
         }
     }
 
-    /// The port that needs not be written.
+    /// The default port.
     pub fn port(self) -> u16 {
         match self {
             Scheme::Http => 80,
@@ -252,18 +252,18 @@ impl Scheme {
 }
 
 impl HeaderChanges {
-    /// Whether there are none.
+    /// Whether there are no changes.
     pub fn is_empty(&self) -> bool {
         self.set.is_empty() && self.add.is_empty() && self.remove.is_empty()
     }
 
-    /// Whether a field of this name stays.
+    /// Whether existing fields of this name stay.
     pub fn keeps(&self, name: &str) -> bool {
         let gone = |other: &String| other.eq_ignore_ascii_case(name);
         !self.set.keys().chain(&self.remove).any(gone)
     }
 
-    /// The fields that come behind those that stay.
+    /// The fields to append.
     pub fn fields(&self) -> impl Iterator<Item = (&str, &str)> {
         self.set.iter().chain(&self.add).map(|(name, value)| (name.as_str(), value.as_str()))
     }
@@ -285,7 +285,7 @@ fn whole() -> Share {
     Share(1.0)
 }
 
-// What serde would say of it by itself names Rust's types.
+// The error that serde derives names types of Rust.
 
 impl<'de> Deserialize<'de> for Rewrite {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Rewrite, D::Error> {

@@ -1,4 +1,4 @@
-//! What a route asks of a request beside its host and path, compiled.
+//! Conditions of a route on method, header fields and query parameters, compiled.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -13,15 +13,15 @@ use crate::model::ValueMatch;
 /// The conditions of one route. All must hold.
 #[derive(Debug)]
 pub(crate) struct Conditions {
-    /// Any of these; every method where there is none.
+    /// Any of these methods; if empty, every method.
     methods: Vec<Box<str>>,
     values: ValueConditions,
 }
 
-/// Those on fields and query parameters.
+/// Conditions on header fields and query parameters.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ValueConditions {
-    /// By name, in small letters.
+    /// By name, in lower case.
     fields: Vec<(Box<str>, Wanted)>,
     /// By name.
     parameters: Vec<(Box<str>, Wanted)>,
@@ -46,11 +46,11 @@ pub(crate) enum Unmet<'c> {
     Parameter(&'c str, &'c Wanted),
 }
 
-/// How much conditions ask for; what asks for more is asked first. Its order is that of Gateway API.
+/// How many conditions there are, in the order of Gateway API; routes with more conditions are tried first.
 pub(crate) type Weight = Reverse<(bool, usize, usize)>;
 
 impl Conditions {
-    /// Those of `route`, if it has any.
+    /// The conditions of `route`, if any.
     pub(crate) fn of(route: &Route, patterns: &Patterns) -> Option<Arc<Conditions>> {
         if route.methods.is_empty() && route.headers.is_empty() && route.query.is_empty() {
             return None;
@@ -88,7 +88,7 @@ impl Conditions {
         Reverse((!self.methods.is_empty(), self.values.fields.len(), self.values.parameters.len()))
     }
 
-    /// The methods, each with the other conditions: what no other route for the same host and path may have.
+    /// What no other route for the same host and path may claim: each method together with the other conditions.
     pub(crate) fn claims(&self) -> Vec<(Option<&str>, Option<&ValueConditions>)> {
         let values = Some(&self.values);
         match self.methods.as_slice() {
@@ -98,7 +98,7 @@ impl Conditions {
     }
 }
 
-/// Whether every request that meets the `narrow` conditions meets the `wide` ones too.
+/// Whether every request that meets `narrow` meets `wide` as well.
 pub(crate) fn covers(wide: Option<&Conditions>, narrow: Option<&Conditions>) -> bool {
     let (Some(wide), Some(narrow)) = (wide, narrow) else { return wide.is_none() };
     let has_methods = wide.methods.is_empty()
@@ -114,7 +114,7 @@ pub(crate) fn covers(wide: Option<&Conditions>, narrow: Option<&Conditions>) -> 
 }
 
 impl Wanted {
-    /// Whether it is met by every value that meets `narrow`.
+    /// Whether every value that meets `narrow` meets this.
     fn covers(&self, narrow: &Wanted) -> bool {
         match (self, narrow) {
             (Wanted::Present, _) => true,

@@ -9,19 +9,19 @@ use crate::matching::paths::{Candidate, PathTable};
 use crate::matching::pattern::{Pattern, Patterns};
 use crate::model::{OneOrMany, Route};
 
-/// A route under its key, with what is compiled of its own. Versions that did not change it share it.
+/// A route with its key and its compiled conditions. Versions that did not change it share it.
 #[derive(Debug)]
 pub(crate) struct RouteEntry {
     pub(crate) key: Arc<str>,
     pub(crate) route: Arc<Route>,
-    /// Where it stands in tables, as long as it is there: path tables know it by that.
+    /// Its position in tables, until it is removed. Path tables refer to it.
     pub(crate) position: u32,
     pub(crate) conditions: Option<Arc<Conditions>>,
     pub(crate) pattern: Option<Arc<Pattern>>,
 }
 
 impl RouteEntry {
-    /// The entry of a route that was checked, whose patterns are known.
+    /// The entry of a valid route whose patterns are compiled.
     pub(crate) fn of(key: &Arc<str>, route: Arc<Route>, position: u32, patterns: &Patterns) -> RouteEntry {
         RouteEntry {
             key: Arc::clone(key),
@@ -32,7 +32,7 @@ impl RouteEntry {
         }
     }
 
-    /// Adds each of its paths.
+    /// Adds each path of the route.
     pub(crate) fn add_to(&self, paths: &mut PathTable, candidate: &Candidate) {
         if let Some(prefix) = &self.route.path {
             paths.add_prefix(prefix, candidate.clone());
@@ -45,20 +45,20 @@ impl RouteEntry {
         }
     }
 
-    /// The key, with the name where there is one: ``routes[3] `checkout` ``.
+    /// The key, with the name if there is one: ``routes[3] `checkout` ``.
     pub(crate) fn label(&self) -> String {
         self.route.name.as_ref().map_or_else(|| self.key.to_string(), |name| format!("{} `{name}`", self.key))
     }
 }
 
 impl Route {
-    /// What replaces the part of the path that it matched.
+    /// What replaces the matched part of the path.
     pub(crate) fn prefix_rewrite(&self) -> Option<Arc<str>> {
         self.rewrite.as_ref().and_then(Rewrite::prefix).map(Into::into)
     }
 
-    /// Whether it is for the same requests as `other`, and goes before and behind the same routes.
-    pub(crate) fn takes_as(&self, other: &Route) -> bool {
+    /// Whether it matches the same requests as `other`, with the same precedence.
+    pub(crate) fn matches_as(&self, other: &Route) -> bool {
         let Route { listeners, hosts, path, exact, regex, methods, headers, query, precedence, .. } = self;
         *hosts == other.hosts
             && *path == other.path
@@ -72,13 +72,13 @@ impl Route {
     }
 }
 
-/// Which of two routes stands first: those without a precedence by their source, before those that have one.
+/// Order of two routes in their source. Routes without a precedence come first.
 pub(crate) fn source_order(a: &RouteEntry, b: &RouteEntry) -> Ordering {
     let by_precedence = a.route.precedence.cmp(&b.route.precedence);
     by_precedence.then_with(|| key_order(&a.key, &b.key))
 }
 
-/// Which of two routes stands first in its source: those of a file by their position, others by their keys.
+/// Order of two keys in their source: those of a file by position, others by text.
 pub(crate) fn key_order(a: &str, b: &str) -> Ordering {
     let position = |key: &str| -> Option<(usize, u64)> {
         let (list, index) = key.strip_suffix(']')?.rsplit_once('[')?;

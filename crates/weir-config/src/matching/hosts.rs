@@ -1,7 +1,7 @@
-//! Which routes are for the clients of which listener.
+//! Hosts of routes, per scope.
 //!
-//! Routes that name no listener are for all of them. Where no route names one, there is one scope, and a request pays a
-//! look at a length for it.
+//! A scope is a set of listeners with the same routes. If no route names a listener, there is only one scope, and a
+//! request pays only for a comparison.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use crate::host::HostPattern;
 use crate::matching::paths::PathTable;
 use crate::model::{Listener, Route};
 
-/// The hosts of one scope, each with its paths. Versions share what they have in common.
+/// The hosts of one scope with their paths. Versions share the parts that did not change.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Hosts {
     pub(crate) exact: Sharded<Arc<PathTable>>,
-    /// By the suffix with its dot.
+    /// By suffix, including its dot.
     pub(crate) suffixes: Sharded<Arc<PathTable>>,
     pub(crate) every: Option<Arc<PathTable>>,
 }
@@ -23,16 +23,16 @@ pub(crate) struct Hosts {
 /// All scopes of a table.
 #[derive(Clone, Debug)]
 pub(crate) struct Scopes {
-    /// The listeners that routes name, in order, behind the scope of all others.
+    /// The listeners that routes name, in order. Scope 0 is that of all others.
     names: Vec<Box<str>>,
     /// One more than there are names.
     hosts: Vec<Hosts>,
-    /// One for each of the listeners; empty where no route names any.
+    /// The scope of each listener; empty if no route names a listener.
     of_listeners: Vec<Scope>,
 }
 
 impl Hosts {
-    /// The paths of a host, or those for every host.
+    /// The paths of `host`; `None` stands for every host.
     pub(crate) fn get(&self, host: Option<&HostPattern>) -> Option<&Arc<PathTable>> {
         match host {
             None => self.every.as_ref(),
@@ -41,7 +41,7 @@ impl Hosts {
         }
     }
 
-    /// Gives a host its paths, or takes it out.
+    /// Sets or removes the paths of a host.
     pub(crate) fn set(&mut self, host: Option<&HostPattern>, paths: Option<Arc<PathTable>>) {
         let (names, name) = match host {
             None => return self.every = paths,
@@ -56,8 +56,8 @@ impl Hosts {
 }
 
 impl Scopes {
-    /// The same where routes name these listeners; `None` where that makes no difference. A new one begins with the
-    /// hosts of all others.
+    /// The scopes if routes name these listeners; `None` if they are the same. A new scope starts with the hosts of
+    /// scope 0.
     pub(crate) fn renamed<'n>(&self, names: impl Iterator<Item = &'n str>) -> Option<Scopes> {
         let names: Vec<Box<str>> = names.map(Box::from).collect();
         if names == self.names {
@@ -71,7 +71,7 @@ impl Scopes {
         Some(Scopes { names, hosts, of_listeners: Vec::new() })
     }
 
-    /// Says which scope the clients of each of these listeners have.
+    /// Assigns a scope to each of these listeners.
     pub(crate) fn assign(&mut self, listeners: &[Listener]) {
         let scope_of =
             |listener: &Listener| match self.names.binary_search_by(|name| (**name).cmp(&listener.label())) {
@@ -82,7 +82,7 @@ impl Scopes {
             if self.names.is_empty() { Vec::new() } else { listeners.iter().map(scope_of).collect() };
     }
 
-    /// All of them.
+    /// All scopes.
     pub(crate) fn all(&self) -> impl Iterator<Item = Scope> + use<> {
         (0..=self.names.len() as u32).map(Scope)
     }
@@ -91,12 +91,12 @@ impl Scopes {
         &mut self.hosts[scope.0 as usize]
     }
 
-    /// The listener of a scope; `None` for the scope of all others.
+    /// The listener of a scope; `None` for scope 0.
     pub(crate) fn name(&self, scope: Scope) -> Option<&str> {
         self.names.get((scope.0 as usize).checked_sub(1)?).map(|name| &**name)
     }
 
-    /// Whether requests of `scope` may have the route.
+    /// Whether requests of `scope` can match the route.
     pub(crate) fn has(&self, scope: Scope, route: &Route) -> bool {
         let name = || self.names.get((scope.0 as usize).checked_sub(1)?);
         route.listeners.is_empty() || name().is_some_and(|name| route.listeners.iter().any(|l| **l == **name))
@@ -116,7 +116,7 @@ impl Scopes {
         self.of_listeners.is_empty()
     }
 
-    /// That of the listener at this position; of all others where there is none.
+    /// The scope of the listener at this position; scope 0 if there is none.
     pub(crate) fn of_listener(&self, position: Option<usize>) -> Scope {
         position.and_then(|position| self.of_listeners.get(position).copied()).unwrap_or_default()
     }

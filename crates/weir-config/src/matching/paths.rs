@@ -1,56 +1,51 @@
-//! The paths of one set of routes: whole paths by hash, then prefixes by a tree of segments, then regular expressions,
-//! then the prefix `/`, which says nothing about the path.
+//! The paths of a set of routes. Order of lookup: exact paths by hash, prefixes by a tree of segments, regular
+//! expressions, and last the prefix `/`.
 //!
-//! A path has one candidate without conditions nearly always, and costs no more then than to find it. Others are asked
-//! in order, the one with most conditions first. Regular expressions hang in the tree where the segments end that they
-//! all begin with, so that those of other folders are never run.
+//! Most paths have one candidate without conditions, which costs no more than the lookup. Other candidates are tried in
+//! order, the one with most conditions first. A regular expression hangs at the node of the segments that all its
+//! matches start with, so that requests for other paths never run it.
 
 use std::cmp::Ordering;
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-use foldhash::fast::RandomState;
-
+use crate::collections::FastMap;
 use crate::matching::Values;
 use crate::matching::conditions::{Conditions, ValueConditions, Weight};
 use crate::matching::pattern::Pattern;
 
-/// A map for keys that the configuration chose; its seed is the process's own.
-pub(crate) type FastMap<K, V> = HashMap<K, V, RandomState>;
-
 /// The node for the prefix `/`.
 const ROOT: u32 = 0;
 
-/// Where paths lead, as positions of the table's routes.
+/// Maps paths to positions of the table's routes.
 #[derive(Debug, Default)]
 pub(crate) struct PathTable {
-    /// The positions of all routes that it is made of, in order.
+    /// The positions of all routes in the table, in order.
     members: Box<[u32]>,
     exact: FastMap<Box<str>, Choices>,
-    /// The first is the root, for the prefix `/`; empty without prefixes and patterns.
+    /// The first node is the root, for the prefix `/`. Empty without prefixes and patterns.
     nodes: Vec<Node>,
     has_patterns: bool,
 }
 
-/// A route that takes a path.
+/// A route with a matching path.
 #[derive(Clone, Debug)]
 pub(crate) struct Candidate {
     pub(crate) target: u32,
     pub(crate) conditions: Option<Arc<Conditions>>,
 }
 
-/// Two routes that want the same requests of a path.
+/// Two routes that match the same requests.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Clash {
     /// The later one.
     pub(crate) target: u32,
     pub(crate) taken_by: u32,
-    /// The whole path that both have; `None` where it is a prefix or a pattern.
+    /// The exact path of both; `None` for a prefix or a pattern.
     pub(crate) exact: Option<Box<str>>,
 }
 
-/// A route found.
+/// A matching route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) target: u32,
@@ -58,7 +53,7 @@ pub(crate) struct Found {
     pub(crate) matched: usize,
 }
 
-/// Which of two targets stands first in the source.
+/// The order of two targets in their source.
 pub(crate) type SourceOrder<'o> = &'o dyn Fn(u32, u32) -> Ordering;
 
 /// The candidates for one path.
@@ -66,19 +61,19 @@ pub(crate) type SourceOrder<'o> = &'o dyn Fn(u32, u32) -> Ordering;
 enum Choices {
     #[default]
     None,
-    /// One without conditions.
+    /// One candidate without conditions.
     Only(u32),
-    /// In the order in which they are asked.
+    /// In the order in which they are tried.
     Ranked(Vec<Candidate>),
 }
 
 #[derive(Debug, Default)]
 struct Node {
     parent: u32,
-    /// Bytes of the path down to here.
+    /// Bytes of the path up to this node.
     matched: u32,
     choices: Choices,
-    /// In the order of their ranks.
+    /// In order of rank.
     patterns: Vec<PatternChoice>,
     children: FastMap<Box<str>, u32>,
 }
@@ -87,30 +82,30 @@ struct Node {
 struct PatternChoice {
     pattern: Arc<Pattern>,
     candidate: Candidate,
-    /// The position among all patterns of the path table.
+    /// The position among all patterns of the table.
     rank: u32,
 }
 
 impl PathTable {
-    /// One of these routes, in order, as yet without their paths.
+    /// A table of these routes, in order, without their paths.
     pub(crate) fn of(members: &[u32]) -> PathTable {
         PathTable { members: members.into(), ..PathTable::default() }
     }
 
-    /// The positions of the routes that it is made of, in order.
+    /// The positions of the routes in the table, in order.
     pub(crate) fn members(&self) -> &[u32] {
         &self.members
     }
 
-    /// Adds a whole path.
+    /// Adds an exact path.
     pub(crate) fn add_exact(&mut self, path: &str, candidate: Candidate) {
         match self.exact.entry(path.into()) {
-            Entry::Occupied(mut there) => there.get_mut().add(candidate),
+            Entry::Occupied(mut occupied) => occupied.get_mut().add(candidate),
             Entry::Vacant(free) => free.insert(Choices::None).add(candidate),
         }
     }
 
-    /// Adds a prefix, closing slash or not.
+    /// Adds a prefix; a trailing slash is ignored.
     pub(crate) fn add_prefix(&mut self, prefix: &str, candidate: Candidate) {
         let node = self.node_at(prefix.strip_suffix('/').unwrap_or(prefix));
         node.choices.add(candidate);
@@ -123,12 +118,12 @@ impl PathTable {
         node.patterns.push(PatternChoice { pattern, candidate, rank: 0 });
     }
 
-    /// Brings candidates into the order in which they are asked. Those that want the same requests are told.
+    /// Sorts candidates into the order in which they are tried. Returns those that match the same requests.
     pub(crate) fn settle(&mut self, order: SourceOrder<'_>) -> Vec<Clash> {
         let mut clashes = Vec::new();
         for (path, choices) in &mut self.exact {
-            let told = choices.settle(order).into_iter();
-            clashes.extend(told.map(|clash| Clash { exact: Some(path.clone()), ..clash }));
+            let found = choices.settle(order).into_iter();
+            clashes.extend(found.map(|clash| Clash { exact: Some(path.clone()), ..clash }));
         }
         for node in &mut self.nodes {
             clashes.extend(node.choices.settle(order));
@@ -136,12 +131,12 @@ impl PathTable {
         if self.has_patterns {
             clashes.extend(self.settle_patterns(order));
         }
-        // A map has no order that could be relied on.
+        // The map has no stable order.
         clashes.sort();
         clashes
     }
 
-    /// The target for a request of one of these paths.
+    /// The target of a request for one of these paths.
     #[inline]
     pub(crate) fn find(&self, values: &Values<'_, '_>) -> Option<Found> {
         let path = values.request.path;
@@ -173,10 +168,10 @@ impl PathTable {
         })
     }
 
-    /// The first pattern for the request among those from this node up to the root.
+    /// The first matching pattern between this node and the root.
     #[inline(never)]
     fn find_pattern(&self, deepest: u32, values: &Values<'_, '_>) -> Option<Found> {
-        // `*` (OPTIONS) is no path.
+        // `*` (OPTIONS) is not a path.
         if !values.request.path.starts_with('/') {
             return None;
         }
@@ -186,7 +181,7 @@ impl PathTable {
             let node = &self.nodes[at as usize];
             let end = best.map_or(u32::MAX, |best| best.rank);
             let mut better = node.patterns.iter().take_while(|choice| choice.rank < end);
-            best = better.find(|choice| choice.takes(values)).or(best);
+            best = better.find(|choice| choice.matches(values)).or(best);
             if at == ROOT {
                 let target = best?.candidate.target;
                 return Some(Found { target, matched: values.request.path.len() });
@@ -195,7 +190,7 @@ impl PathTable {
         }
     }
 
-    /// The node for a path without a closing slash.
+    /// The node of a path without a trailing slash.
     fn node_at(&mut self, path: &str) -> &mut Node {
         if self.nodes.is_empty() {
             self.nodes.push(Node::default());
@@ -234,7 +229,7 @@ impl PathTable {
 
 impl Candidate {
     #[inline]
-    fn takes(&self, values: &Values<'_, '_>) -> bool {
+    fn matches(&self, values: &Values<'_, '_>) -> bool {
         self.conditions.as_ref().is_none_or(|conditions| conditions.hold(values))
     }
 
@@ -242,15 +237,15 @@ impl Candidate {
         self.conditions.as_ref().map(|conditions| conditions.weight()).unwrap_or_default()
     }
 
-    /// Which of two for the same path is asked first.
+    /// The order of two candidates for the same path.
     fn before(&self, other: &Candidate, order: SourceOrder<'_>) -> Ordering {
         self.weight().cmp(&other.weight()).then_with(|| order(self.target, other.target))
     }
 }
 
 impl PatternChoice {
-    fn takes(&self, values: &Values<'_, '_>) -> bool {
-        self.pattern.matches(values.request.path.as_bytes()) && self.candidate.takes(values)
+    fn matches(&self, values: &Values<'_, '_>) -> bool {
+        self.pattern.matches(values.request.path.as_bytes()) && self.candidate.matches(values)
     }
 }
 
@@ -279,13 +274,13 @@ impl Choices {
             Choices::None => None,
             Choices::Only(target) => Some(*target),
             Choices::Ranked(candidates) => {
-                candidates.iter().find(|candidate| candidate.takes(values)).map(|found| found.target)
+                candidates.iter().find(|candidate| candidate.matches(values)).map(|found| found.target)
             }
         }
     }
 }
 
-/// Those of the candidates, each with its pattern, that want what an earlier one has already.
+/// The candidates, with their patterns, that match what an earlier candidate already matches.
 fn clashes<'c>(candidates: impl Iterator<Item = (&'c str, &'c Candidate)>) -> Vec<Clash> {
     let mut taken: FastMap<(&str, Option<&str>, Option<&ValueConditions>), u32> = FastMap::default();
     let mut clashes = Vec::new();
@@ -293,7 +288,7 @@ fn clashes<'c>(candidates: impl Iterator<Item = (&'c str, &'c Candidate)>) -> Ve
         let claims = conditions.as_ref().map_or(vec![(None, None)], |conditions| conditions.claims());
         let taken_by =
             claims.into_iter().find_map(|(method, values)| match taken.entry((pattern, method, values)) {
-                Entry::Occupied(there) => Some(*there.get()),
+                Entry::Occupied(occupied) => Some(*occupied.get()),
                 Entry::Vacant(free) => {
                     free.insert(*target);
                     None

@@ -1,8 +1,8 @@
-//! Regular expressions over whole values.
+//! Regular expressions that match whole values.
 //!
-//! Each is compiled ahead into one automaton that takes a value byte by byte: no cache, no lock and no allocation while
-//! requests are matched, and time that grows with the value alone. What that costs is memory, which is bounded: a
-//! pattern whose automaton would be larger is refused.
+//! Each pattern is compiled into one automaton, which reads a value byte by byte: no cache, no lock and no allocation
+//! per request, and time proportional to the length of the value. Its memory is limited: patterns with a larger
+//! automaton are refused.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,42 +18,43 @@ use regex_syntax::{Error, ParserBuilder};
 use crate::model::{PATTERN_BYTES_MAX, Route};
 use crate::problem::Problem;
 
-/// The largest automaton, and what may be taken to make it.
+/// Maximum size of an automaton, and of the memory to build it.
 const AUTOMATON_BYTES_MAX: usize = 1 << 20;
 
 /// A compiled pattern.
 pub(crate) struct Pattern {
     text: Box<str>,
     automaton: dense::DFA<Vec<u32>>,
-    /// The whole segments that every path begins with that it matches: `/a/b` for `/a/b/[0-9]+`.
+    /// The whole segments that all matching paths start with: `/a/b` for `/a/b/[0-9]+`.
     leading_segments: Box<str>,
 }
 
-/// The patterns of all routes by their texts, each compiled once, whoever names it.
+/// The patterns of all routes, by text. Routes with the same pattern share it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Patterns {
     known: BTreeMap<String, Known>,
-    /// Texts that no route may name any more.
+    /// Patterns that may be unused.
     doubtful: Vec<String>,
 }
 
 #[derive(Clone, Debug)]
 struct Known {
     pattern: Arc<Pattern>,
-    /// How often routes name it.
+    /// How many fields of routes use it.
     uses: usize,
 }
 
 impl Pattern {
-    /// Compiles `text`, or tells what is wrong with it, and the remedy.
+    /// Compiles `text`. The error has a message and a remedy.
     fn new(text: &str) -> Result<Pattern, (String, &'static str)> {
         if text.len() > PATTERN_BYTES_MAX {
             let message = format!("the pattern is longer than {PATTERN_BYTES_MAX} bytes");
             return Err((message, "shorten it, or split it into several routes"));
         }
-        // Values are bytes: what is meant by classes like `\w` is ASCII.
+        // Values are bytes, so classes like `\w` are ASCII.
         let mut parser = ParserBuilder::new().unicode(false).utf8(false).build();
-        let inner = parser.parse(text).map_err(|error| (told(text, &error), "fix the regular expression"))?;
+        let inner =
+            parser.parse(text).map_err(|error| (parse_error(text, &error), "fix the regular expression"))?;
         let leading_segments = leading_segments(&inner).into();
         let whole = Hir::concat(vec![Hir::look(Look::Start), inner, Hir::look(Look::End)]);
         let too_large = || {
@@ -71,19 +72,19 @@ impl Pattern {
             .start_kind(StartKind::Anchored)
             .dfa_size_limit(Some(AUTOMATON_BYTES_MAX))
             .determinize_size_limit(Some(AUTOMATON_BYTES_MAX));
-        // Nothing else can fail: without Unicode there are no assertions that an automaton can't keep.
+        // Without Unicode there is no assertion that the automaton does not support.
         let automaton =
             dense::Builder::new().configure(config).build_from_nfa(&nfa).map_err(|_| too_large())?;
         Ok(Pattern { text: text.into(), automaton, leading_segments })
     }
 
-    /// Whether it matches `value` from end to end.
+    /// Whether it matches the whole `value`.
     pub(crate) fn matches(&self, value: &[u8]) -> bool {
         let input = Input::new(value).anchored(Anchored::Yes);
         matches!(self.automaton.try_search_fwd(&input), Ok(Some(_)))
     }
 
-    /// Whether there is a path that it matches; paths begin with a slash.
+    /// Whether it can match a path at all; paths start with a slash.
     pub(crate) fn may_match_a_path(&self) -> bool {
         let start = self.automaton.start_state_forward(&Input::new("/").anchored(Anchored::Yes));
         start.is_ok_and(|start| !self.automaton.is_dead_state(self.automaton.next_state(start, b'/')))
@@ -119,7 +120,7 @@ impl Hash for Pattern {
 }
 
 impl Patterns {
-    /// Compiles what `route`, known as `key`, names and is not here yet.
+    /// Compiles the patterns of `route`, whose key is `key`.
     pub(crate) fn learn(&mut self, key: &str, route: &Route) -> Result<(), Problem> {
         for (field, text) in route.patterns() {
             if !self.known.contains_key(text) {
@@ -134,14 +135,14 @@ impl Patterns {
         Ok(())
     }
 
-    /// Keeps what `route` names, which is here.
+    /// Counts the uses of `route`, whose patterns are compiled.
     pub(crate) fn hold(&mut self, route: &Route) {
         for (_, text) in route.patterns() {
             self.known.get_mut(text).into_iter().for_each(|known| known.uses += 1);
         }
     }
 
-    /// Lets go of what `route` names, as often as it was kept for it.
+    /// Takes back the uses of `route`.
     pub(crate) fn release(&mut self, route: &Route) {
         for (_, text) in route.patterns() {
             let Some(known) = self.known.get_mut(text) else { continue };
@@ -152,7 +153,7 @@ impl Patterns {
         }
     }
 
-    /// Forgets what no route names.
+    /// Removes unused patterns.
     pub(crate) fn forget_unused(&mut self) {
         for text in std::mem::take(&mut self.doubtful) {
             if self.known.get(&text).is_some_and(|known| known.uses == 0) {
@@ -161,13 +162,13 @@ impl Patterns {
         }
     }
 
-    /// The pattern of `text`, which is one that a checked route names.
+    /// The pattern `text` of a valid route.
     pub(crate) fn find(&self, text: &str) -> Arc<Pattern> {
         Arc::clone(&self.known[text].pattern)
     }
 }
 
-fn told(text: &str, error: &Error) -> String {
+fn parse_error(text: &str, error: &Error) -> String {
     let at = |kind: &dyn fmt::Display, column: usize| format!("`{text}`: {kind}, at character {column}");
     match error {
         Error::Parse(error) => at(error.kind(), error.span().start.column),
@@ -189,7 +190,7 @@ fn leading_segments(pattern: &Hir) -> String {
             _ => break,
         }
     }
-    // The last segment may go on.
+    // The last segment can continue.
     let end = literal.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
     literal.truncate(end);
     String::from_utf8(literal).unwrap_or_default()

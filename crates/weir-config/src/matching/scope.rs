@@ -1,6 +1,6 @@
-//! Which routes requests of a listener can match.
+//! The scope of a listener.
 
-/// The routes that requests are looked up among: those for every listener, and those for the one that they came by. It
-/// belongs to the [`crate::Table`] that told it.
+/// The routes that requests of a listener can match: those for every listener, and those for this listener. It is valid
+/// for the [`crate::Table`] that returned it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Scope(pub(super) u32);

@@ -1,4 +1,4 @@
-//! A request as routes look at it.
+//! A request in the form that routes match.
 
 use std::borrow::Cow;
 
@@ -11,30 +11,30 @@ mod values;
 
 pub(crate) use values::Values;
 
-/// What routes look at. It borrows everything, and is read only as far as routes ask.
+/// The parts of a request that routes match. Everything is borrowed, and read only as far as routes need it.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestView<'r> {
-    /// The method; case matters.
+    /// The method; case-sensitive.
     pub method: &'r str,
-    /// The authority: a host with or without port. Empty where a client of HTTP/1.0 named none.
+    /// The authority: a host with an optional port. Empty if an HTTP/1.0 client sent none.
     pub host: &'r str,
-    /// The path in normal form, as [`crate::NormalTarget`] gives it, or `*`.
+    /// The path in normal form, as [`crate::NormalTarget`] returns it, or `*`.
     pub path: &'r str,
     /// The query without its question mark.
     pub query: Option<&'r str>,
-    /// All fields in their order.
+    /// All header fields, in order.
     pub fields: &'r [Field<'r>],
-    /// The routes that it may have, by the listener that it came by.
+    /// The scope of the listener that accepted the request.
     pub scope: Scope,
 }
 
 impl<'r> RequestView<'r> {
-    /// A GET without query and fields, for the routes of every listener.
+    /// A GET without query and header fields, for the routes of every listener.
     pub fn get(host: &'r str, path: &'r str) -> RequestView<'r> {
         RequestView { method: "GET", host, path, query: None, fields: &[], scope: Scope::default() }
     }
 
-    /// The value of the field with this name, whatever its case. Several make one list (RFC 9110, 5.3).
+    /// The value of the header field `name`; case is ignored. Repeated fields make one list (RFC 9110, 5.3).
     pub(crate) fn field(&self, name: &str) -> Option<Cow<'r, [u8]>> {
         let mut values = fields_named(self.fields, name).map(|field| field.value);
         let first = values.next()?;
@@ -48,20 +48,20 @@ impl<'r> RequestView<'r> {
         Some(Cow::Owned(list))
     }
 
-    /// The value of the first query parameter with this name, both decoded as those of forms are.
+    /// The value of the first query parameter `name`, both form-decoded.
     pub(crate) fn parameter(&self, name: &str) -> Option<Cow<'r, [u8]>> {
         let mut named = pairs(self.query).filter(|(key, _)| *form_decoded(key) == *name.as_bytes());
         named.next().map(|(_, value)| form_decoded(value))
     }
 }
 
-/// The names and values of a query, as they were sent.
+/// The names and values of a query, as sent.
 fn pairs(query: Option<&str>) -> impl Iterator<Item = (&str, &str)> {
     let pairs = query.into_iter().flat_map(|query| query.split('&'));
     pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")))
 }
 
-/// The text with its escapes undone and plus signs as spaces. An escape without two digits stays.
+/// The text with escapes decoded and plus signs as spaces. Invalid escapes stay as they are.
 fn form_decoded(text: &str) -> Cow<'_, [u8]> {
     let mut rest = text.as_bytes();
     work::count(1 + rest.len());

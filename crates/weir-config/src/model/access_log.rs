@@ -1,7 +1,6 @@
-//! What a configuration says of the access log and of metrics, and the line that is made of each request.
+//! Configuration of the access log and of metrics, and the compiled format of a log line.
 //!
-//! A line is a list of pieces: text that stands in every line, and values. It is taken apart once, when a configuration
-//! comes into force.
+//! A line is a list of pieces: fixed texts and values. The format is parsed once, when a configuration takes effect.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,7 +8,7 @@ use weir_document::{Share, nearest};
 
 use crate::problem::Problem;
 
-/// How many names an error names that may be meant, and the letters of a word that says something.
+/// Maximum number of suggested names in an error, and minimum length of a word that is compared.
 const NEAR_MOST: usize = 4;
 const WORD_LEAST: usize = 3;
 
@@ -47,10 +46,10 @@ impl Default for AccessLog {
     }
 }
 
-/// What a line is made of.
+/// The format of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogLine {
-    /// In order; the line's end is not among them.
+    /// In order, without the line break.
     pub pieces: Vec<LogPiece>,
     /// How values are written.
     pub style: LogStyle,
@@ -59,16 +58,16 @@ pub struct LogLine {
 /// How values are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogStyle {
-    /// As values of JSON: in quotation marks where they are no numbers, `null` where there is none.
+    /// As JSON values: quoted unless they are numbers, `null` if there is none.
     Json,
-    /// As they are, `-` where there is none; quotation marks, backslashes and what is not printable as `\xHH`.
+    /// As they are, `-` if there is none. Quotation marks, backslashes and unprintable bytes are written as `\xHH`.
     Plain,
 }
 
 /// A part of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogPiece {
-    /// The same in every line.
+    /// A fixed text.
     Text(String),
     /// A value of the request.
     Value(LogValue),
@@ -76,16 +75,16 @@ pub enum LogPiece {
 
 macro_rules! log_values {
     ($($variant:ident $name:literal $text:literal;)*) => {
-        /// What a line can tell of a request.
+        /// A value of a request that a line can contain.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub enum LogValue {
             $(#[doc = $text] $variant,)*
-            /// A field of the request's head, by its name in lower case.
+            /// A request header field, by its name in lower case.
             Field(String),
         }
 
         impl LogValue {
-            /// The values that have a name of their own, each with what it tells.
+            /// The values that have a name of their own, each with a description.
             pub const NAMED: &[(&str, LogValue, &str)] = &[$(($name, LogValue::$variant, $text),)*];
         }
     };
@@ -122,7 +121,7 @@ log_values! {
     UpstreamTries "upstream_tries" "number of upstream attempts";
 }
 
-/// The fields of JSON and the values in them, in order.
+/// The fields of a JSON line with their values, in order.
 const JSON_FIELDS: [(&str, &str); 25] = [
     ("time", "time_iso8601"),
     ("listener", "listener"),
@@ -152,7 +151,7 @@ const JSON_FIELDS: [(&str, &str); 25] = [
 ];
 
 impl LogValue {
-    /// The value called `name`; a field of the head as `http_` and its name with `_` for `-`.
+    /// The value called `name`; header fields start with `http_` and have `_` for `-`.
     fn named(name: &str) -> Option<LogValue> {
         match name.strip_prefix("http_") {
             Some(field) if !field.is_empty() => Some(LogValue::Field(field.replace('_', "-"))),
@@ -160,7 +159,7 @@ impl LogValue {
         }
     }
 
-    /// Whether it is told by the request's head, which is gone once the request is passed on.
+    /// Whether it comes from the request headers, which are freed once the request is forwarded.
     pub fn is_of_head(&self) -> bool {
         use LogValue::{Field, Host, Method, Protocol, Request, Target};
         matches!(self, Request | Method | Target | Host | Protocol | Field(_))
@@ -168,12 +167,12 @@ impl LogValue {
 }
 
 impl AccessLog {
-    /// The same beside the line that it asks for; validation has made sure that there is one.
+    /// The log with its parsed format, which is valid.
     pub(crate) fn with_line(&self) -> Option<(AccessLog, LogLine)> {
         Some((self.clone(), self.line().ok()?))
     }
 
-    /// The line that it asks for, or what is wrong with its format.
+    /// The parsed format, or why it is invalid.
     pub(crate) fn line(&self) -> Result<LogLine, Problem> {
         match self.format.as_str() {
             "json" => Ok(LogLine { pieces: json_pieces(), style: LogStyle::Json }),
@@ -200,9 +199,9 @@ fn template_pieces(template: &str) -> Result<Vec<LogPiece>, Problem> {
             .help("write it on one line; the gateway adds the line break"));
     }
     let (mut pieces, mut text, mut rest) = (Vec::new(), String::new(), template);
-    while let Some((before, behind)) = rest.split_once('$') {
+    while let Some((before, rest_of_text)) = rest.split_once('$') {
         text.push_str(before);
-        if let Some(after) = behind.strip_prefix('$') {
+        if let Some(after) = rest_of_text.strip_prefix('$') {
             text.push('$');
             rest = after;
             continue;
@@ -210,7 +209,7 @@ fn template_pieces(template: &str) -> Result<Vec<LogPiece>, Problem> {
         if !text.is_empty() {
             pieces.push(LogPiece::Text(std::mem::take(&mut text)));
         }
-        let (name, after) = split_name(behind);
+        let (name, after) = split_name(rest_of_text);
         let Some(value) = LogValue::named(name) else {
             return Err(unknown_value(PLACE, name));
         };
@@ -228,7 +227,7 @@ fn template_pieces(template: &str) -> Result<Vec<LogPiece>, Problem> {
     Ok(pieces)
 }
 
-/// The name at the start of `text`, which may stand in braces, and what follows it.
+/// The name at the start of `text`, with or without braces, and the rest.
 fn split_name(text: &str) -> (&str, &str) {
     if let Some((name, rest)) = text.strip_prefix('{').and_then(|text| text.split_once('}')) {
         return (name, rest);
@@ -242,20 +241,20 @@ fn unknown_value(place: &str, name: &str) -> Problem {
     if name.is_empty() {
         return problem.help("write `$$` for a dollar sign, or `$NAME` for a value");
     }
-    let told = |names: &[&str], mark: &str| {
+    let list = |names: &[&str], mark: &str| {
         names.iter().map(|known| format!("{mark}${known}{mark}")).collect::<Vec<_>>().join(", ")
     };
     match near(name).as_slice() {
         [] => {
             let all: Vec<&str> = LogValue::NAMED.iter().map(|(known, ..)| *known).collect();
-            problem.help(format!("known values: {}, and $http_NAME for request headers", told(&all, "")))
+            problem.help(format!("known values: {}, and $http_NAME for request headers", list(&all, "")))
         }
-        near => problem.help(format!("did you mean {}?", told(near, "`"))),
+        near => problem.help(format!("did you mean {}?", list(near, "`"))),
     }
 }
 
-/// The names that may be meant by `name`, the most likely first: the one that is written nearly so, then those that
-/// have words in common with it, of which the first one says most.
+/// Suggestions for `name`, the most likely first: the closest spelling, then names with common words. A common first
+/// word counts most.
 fn near(name: &str) -> Vec<&'static str> {
     let names = || LogValue::NAMED.iter().map(|(known, ..)| *known);
     let words: Vec<&str> = name.split('_').filter(|word| word.len() >= WORD_LEAST).collect();
@@ -270,7 +269,7 @@ fn near(name: &str) -> Vec<&'static str> {
     nearest.into_iter().chain(alike).take(NEAR_MOST).collect()
 }
 
-/// Whether `log` can be written.
+/// Validates `log`.
 pub(crate) fn check(log: &AccessLog) -> Result<(), Problem> {
     if log.file.as_deref() == Some("") {
         return Err(Problem::no_file("access_log.file"));

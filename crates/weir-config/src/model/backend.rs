@@ -64,7 +64,7 @@ pub struct Backend {
 }
 
 impl Backend {
-    /// Its endpoints, with what `addresses` knows of the names among them.
+    /// The endpoints; `addresses` resolves host names.
     pub fn members(&self, addresses: impl Fn(&str) -> Vec<IpAddr>) -> Vec<Member> {
         let mut members = Vec::with_capacity(self.endpoints.len());
         for Endpoint { address, weight } in &self.endpoints {
@@ -82,7 +82,7 @@ impl Backend {
         self.endpoints.iter().any(is_unix)
     }
 
-    /// The names among its endpoints.
+    /// The host names among its endpoints.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.endpoints.iter().filter_map(|endpoint| match &endpoint.address {
             EndpointAddress::Known(_) => None,

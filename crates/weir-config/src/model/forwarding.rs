@@ -1,5 +1,4 @@
-//! What upstreams are told of a request beside what the client sent: where it came from, and by which names it is found
-//! again in logs and traces.
+//! Headers that the gateway adds to upstream requests: client address, request ID, trace context.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,7 +6,7 @@ use weir_document::Share;
 
 use crate::problem::Problem;
 
-/// The most proxies that can stand in front of this one.
+/// The maximum number of trusted proxies.
 const TRUSTED_HOPS_MAX: u32 = 16;
 
 /// Headers that the gateway adds to upstream requests. By default it adds none.
@@ -92,20 +91,20 @@ pub enum B3 {
 }
 
 impl Forwarding {
-    /// Whether requests get anything, or are looked at for who their client is.
+    /// Whether anything is added to requests, or the client address is read from them.
     pub(crate) fn is_any(&self) -> bool {
-        self.tells_clients()
+        self.adds_client_address()
             || self.trusted_hops > 0
             || self.request_id != RequestId::Off
             || self.trace.is_some()
     }
 
-    /// Whether upstreams are told of clients.
-    pub fn tells_clients(&self) -> bool {
+    /// Whether upstreams get the client address.
+    pub fn adds_client_address(&self) -> bool {
         self.x_forwarded || self.forwarded
     }
 
-    /// Which field the trusted proxies append to.
+    /// The field that the trusted proxies append to.
     pub fn trusted_header(&self) -> TrustedHeader {
         let default = match self.forwarded && !self.x_forwarded {
             true => TrustedHeader::Forwarded,
@@ -115,7 +114,7 @@ impl Forwarding {
     }
 }
 
-/// Whether `forwarding` holds together.
+/// Validates `forwarding`.
 pub(crate) fn check(forwarding: &Forwarding) -> Result<(), Problem> {
     let Forwarding { trusted_hops, trusted_header, trace, .. } = forwarding;
     if *trusted_hops > TRUSTED_HOPS_MAX {

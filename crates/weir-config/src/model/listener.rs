@@ -45,7 +45,7 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// One that speaks plain text.
+    /// A listener for plain HTTP.
     pub fn plain(address: SocketAddr) -> Listener {
         Listener {
             address,
@@ -57,7 +57,7 @@ impl Listener {
         }
     }
 
-    /// What routes call it: its name, else its address as it is configured.
+    /// The name that routes use: the configured name, else the configured address.
     pub fn label(&self) -> Cow<'_, str> {
         match &self.name {
             Some(name) => Cow::Borrowed(name),

@@ -1,4 +1,4 @@
-//! From when on a gateway has more to do than it can: what a configuration says of it, and whether that is right.
+//! Thresholds for load shedding.
 
 use std::fmt;
 use std::str::FromStr;
@@ -27,23 +27,23 @@ pub struct Overload {
     pub lag: Option<Time>,
 }
 
-/// A bound on memory.
+/// A memory threshold.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum MemoryBound {
-    /// Of the memory that there may be.
+    /// Of the available memory.
     Share(Share),
-    /// Of the process itself.
+    /// Of the process.
     Size(Size),
 }
 
 impl Overload {
-    /// Whether anything is looked at.
+    /// Whether any threshold is set.
     pub(crate) fn is_any(&self) -> bool {
         *self != Overload::default()
     }
 }
 
-/// Whether `overload` can be kept.
+/// Validates `overload`.
 pub(crate) fn check(overload: &Overload) -> Result<(), Problem> {
     let is_nothing = match overload.memory {
         Some(MemoryBound::Share(share)) => share.0 <= 0.0,

@@ -1,14 +1,14 @@
-//! Which of several routes for the same requests has them.
+//! Precedence among routes that match the same requests.
 
-/// A route's place among those that are as specific, as Gateway API tells: the resource that was made first, then the
-/// order of names, then the order within the resource. What compares as less goes first.
+/// The precedence of a route among equally specific ones, as Gateway API defines it: the oldest resource first, then by
+/// name, then by position in the resource. Lower values win.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Precedence {
-    /// When its resource was made, in seconds of Unix time; the greatest number where nobody knows.
+    /// When its resource was created, in seconds of Unix time; the maximum if unknown.
     pub created_s: i64,
     /// `namespace/name` of its resource.
     pub resource: String,
-    /// The position of its rule there, and of its match within the rule.
+    /// The position of its rule in the resource, and of its match in the rule.
     pub position: (usize, usize),
 }
 

@@ -1,4 +1,4 @@
-//! What a configuration says of the program's own log.
+//! Configuration of the program's own log.
 
 use std::fmt;
 use std::str::FromStr;
@@ -43,7 +43,7 @@ pub enum ProgramLogFormat {
 }
 
 impl Severity {
-    /// Every one, the most severe first.
+    /// All severities, the most severe first.
     pub const ALL: [Severity; 4] = [Severity::Error, Severity::Warn, Severity::Info, Severity::Debug];
 
     /// The name in configurations.

@@ -1,4 +1,4 @@
-//! Who is asked for the addresses of names: what a configuration says of it, and whether that is right.
+//! DNS servers for host names of endpoints.
 
 use std::net::SocketAddr;
 
@@ -18,7 +18,7 @@ pub struct Resolver {
     pub servers: Vec<SocketAddr>,
 }
 
-/// Whether what `resolver` says is right by itself.
+/// Validates `resolver`.
 pub(crate) fn check(resolver: &Resolver) -> Result<(), Problem> {
     match resolver.servers.iter().position(|server| server.port() == 0) {
         Some(index) => {

@@ -1,4 +1,4 @@
-//! When a request is sent again: what a route says of it, and whether that is right.
+//! Retries of failed requests.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use weir_document::Time;
 use super::bounds::check_time;
 use crate::problem::Problem;
 
-/// More tries than these only add to what has broken.
+/// More retries only add load to an upstream that is failing.
 const ATTEMPTS_MAX: u32 = 10;
 
-/// Statuses that say something has failed.
+/// Error statuses.
 const STATUSES: std::ops::RangeInclusive<u16> = 400..=599;
 
 /// Retries of failed requests.
@@ -33,14 +33,14 @@ pub struct Retries {
     pub backoff: Time,
 }
 
-/// What a try may come to, so that there is another.
+/// Outcome of an attempt that leads to a retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetryOn {
-    /// No connection was had, or no TLS over it. Nothing was sent.
+    /// Connecting or the TLS handshake failed. Nothing was sent.
     Connect,
-    /// The upstream closed or reset before the head of its response was whole.
+    /// The upstream closed or reset the connection before complete response headers.
     Reset,
-    /// A limit on the time of one try was reached before a byte of the response was passed on.
+    /// A timeout of the attempt expired before any byte of the response was forwarded.
     Timeout,
     /// The response has this status.
     Status(u16),
@@ -57,7 +57,7 @@ impl Default for Retries {
     }
 }
 
-/// Whether what `retries`, at `place`, says is right by itself.
+/// Validates `retries`, the value of the field `place`.
 pub(crate) fn check_retries(place: &str, retries: &Retries) -> Result<(), Problem> {
     if !(1..=ATTEMPTS_MAX).contains(&retries.attempts) {
         let message = format!("{} is out of range; allowed: 1 to {ATTEMPTS_MAX}", retries.attempts);

@@ -125,20 +125,20 @@ pub struct Route {
 }
 
 impl Route {
-    /// The paths that it names, each with its field.
+    /// The paths of the route, each with its field.
     pub(crate) fn paths(&self) -> impl Iterator<Item = (PathField, &str)> {
         let prefix = self.path.iter().map(|path| (PathField::Path, path.as_str()));
         let exact = self.exact.iter().flat_map(OneOrMany::as_slice).enumerate();
         prefix.chain(exact.map(|(index, path)| (PathField::Exact(index), path.as_str())))
     }
 
-    /// The regular expressions that it names, each with its field.
+    /// The regular expressions of the route, each with its field.
     pub(crate) fn patterns(&self) -> impl Iterator<Item = (String, &str)> {
         let of_path = self.regex.iter().map(|text| ("regex".to_owned(), text.as_str()));
         of_path.chain(patterns_of("headers", &self.headers)).chain(patterns_of("query", &self.query))
     }
 
-    /// Every backend that is named, each with the field that names it.
+    /// The backends of the route, each with its field.
     pub(crate) fn backend_names(&self) -> impl Iterator<Item = (BackendField, &str)> {
         let one = self.backend.iter().map(|name| (BackendField::Backend, name.as_str()));
         let several = self.backends.iter().flatten().enumerate();
@@ -147,17 +147,17 @@ impl Route {
         one.chain(several).chain(mirror)
     }
 
-    /// Whether a manifest of Gateway API says it, by which some things are right that the compact form takes for mistakes.
-    pub(crate) fn is_of_manifest(&self) -> bool {
+    /// Whether the route comes from a Gateway API manifest, which allows some things that the compact form rejects.
+    pub(crate) fn is_from_manifest(&self) -> bool {
         self.precedence.is_some()
     }
 }
 
-/// Where a route names a path.
+/// The field of a path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum PathField {
     Path,
-    /// The place in the list.
+    /// The position in the list.
     Exact(usize),
 }
 
@@ -170,7 +170,7 @@ impl fmt::Display for PathField {
     }
 }
 
-/// Where a route names a backend.
+/// The field of a backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BackendField {
     /// `backend`
@@ -202,7 +202,7 @@ pub enum OneOrMany {
 }
 
 impl OneOrMany {
-    /// All of them.
+    /// All strings.
     pub fn as_slice(&self) -> &[String] {
         match self {
             OneOrMany::One(one) => std::slice::from_ref(one),

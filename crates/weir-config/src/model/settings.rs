@@ -18,9 +18,9 @@ pub(crate) const WORKERS_MAX: u32 = 1024;
 /// Settings of the whole gateway.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Settings {
-    /// Worker threads; `None` is one for each CPU, or what the cgroup's quota is worth.
+    /// Worker threads; `None` is one per CPU, limited by the cgroup quota.
     pub workers: Option<u32>,
-    /// What is done to the paths of requests.
+    /// Normalization of request paths.
     pub paths: PathRules,
     /// DNS servers that resolve the host names of endpoints.
     pub resolver: Box<Resolver>,
@@ -40,7 +40,7 @@ pub struct Settings {
     pub metrics: Metrics,
     /// Headers with client address, request ID and trace that the gateway adds to upstream requests.
     pub forwarding: Forwarding,
-    /// Request fields pass whose names hold other characters than letters, digits and `-`.
+    /// Whether header fields with other characters than letters, digits and `-` in their names pass.
     pub underscores_in_headers: bool,
     /// Which trailers pass.
     pub trailers: Trailers,

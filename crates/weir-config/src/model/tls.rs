@@ -1,4 +1,4 @@
-//! What a configuration can say of TLS, with clients and with upstreams.
+//! TLS settings for clients and upstreams.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ use weir_document::Time;
 
 use super::forms::{HOST_OR_ANY, one_of};
 
-/// The name under which the source hands over the certificates (PEM) of the authorities that the system trusts.
+/// The name of the file with the system's CA certificates (PEM), which the source passes.
 pub const SYSTEM_AUTHORITIES: &str = "<system CA certificates>";
 
 /// TLS settings for clients. Files are PEM unless noted otherwise; paths are relative to the directory of the
@@ -75,7 +75,7 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// With this certificate and the further ones, and everything else as it is by default.
+    /// TLS with these certificates and defaults for everything else.
     pub fn of(first: CertificateFiles, certificates: Vec<CertificateFiles>) -> Tls {
         let CertificateFiles { certificate, key, ocsp, hosts } = first;
         Tls {
@@ -115,13 +115,13 @@ pub struct CertificateFiles {
     pub hosts: Vec<String>,
 }
 
-/// A pair as a resource names it.
+/// The files of a certificate and its key, as a resource names them.
 #[derive(Clone, Debug)]
 pub(crate) struct PairFiles<'t> {
     pub(crate) certificate: &'t str,
     pub(crate) key: &'t str,
     pub(crate) ocsp: Option<&'t str>,
-    /// What stands in front of the fields' names: `certificates[3].`.
+    /// The prefix of the fields: `certificates[3].`.
     pub(crate) prefix: String,
 }
 
@@ -144,12 +144,12 @@ pub enum TlsVersion {
     V13,
 }
 
-/// How sessions of a listener are resumed.
+/// Session resumption of a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tickets {
-    /// They are not.
+    /// No resumption.
     Off,
-    /// By tickets, sealed with these keys.
+    /// Resumption by tickets, encrypted with these keys.
     On(TicketKeys),
 }
 
@@ -233,7 +233,7 @@ impl Default for Tickets {
 }
 
 impl Tickets {
-    /// The keys, unless sessions are not resumed.
+    /// The ticket keys, unless resumption is off.
     pub fn keys(&self) -> Option<&TicketKeys> {
         match self {
             Tickets::Off => None,
@@ -247,7 +247,7 @@ impl Tickets {
 }
 
 impl Tls {
-    /// The files, each with the field that names it.
+    /// All files, each with its field.
     pub(crate) fn files(&self) -> Vec<(String, &str)> {
         let mut files = vec![
             ("certificate".to_owned(), self.certificate.as_str()),
@@ -265,19 +265,19 @@ impl Tls {
         files
     }
 
-    /// The pairs in order, the default one first.
+    /// The certificates in order, the default one first.
     pub(crate) fn pairs(&self) -> impl Iterator<Item = PairFiles<'_>> {
         (0..=self.certificates.len()).filter_map(move |position| self.pair(position))
     }
 
-    /// The pair at this position.
+    /// The certificate at this position.
     pub(crate) fn pair(&self, position: usize) -> Option<PairFiles<'_>> {
         let (certificate, key, ocsp) = self.pair_files(position)?;
         let prefix = position.checked_sub(1).map(|index| format!("certificates[{index}]."));
         Some(PairFiles { certificate, key, ocsp, prefix: prefix.unwrap_or_default() })
     }
 
-    /// The hosts that the pair at this position is shown for; those that it carries where there are none.
+    /// The hosts of the certificate at this position; if empty, the names in the certificate.
     pub(crate) fn hosts(&self, position: usize) -> &[String] {
         let further = position.checked_sub(1).map(|index| self.certificates.get(index));
         match further {
@@ -297,7 +297,7 @@ impl Tls {
         })
     }
 
-    /// Whether the pair at this position is made of one of these files.
+    /// Whether the certificate at this position uses one of these files.
     pub(crate) fn names_any(&self, position: usize, files: &BTreeSet<&str>) -> bool {
         self.pair_files(position).is_some_and(|(certificate, key, ocsp)| {
             files.contains(certificate)
@@ -315,7 +315,7 @@ impl PairFiles<'_> {
 }
 
 impl BackendTls {
-    /// The files, each with the field that names it; the system's authorities are one where no others are named.
+    /// All files, each with its field. Without `ca`, the system's CA certificates are one of them.
     pub(crate) fn files(&self) -> Vec<(&'static str, &str)> {
         let mut files = vec![("ca", self.ca.as_deref().unwrap_or(SYSTEM_AUTHORITIES))];
         files.extend(self.certificate.as_deref().map(|certificate| ("certificate", certificate)));
@@ -324,7 +324,7 @@ impl BackendTls {
     }
 }
 
-// Documents take `1.3` for a number and `off` for a switch. The text of an error is `cause; remedy`.
+// YAML reads `1.3` as a number and `off` as a boolean. The text of an error is `cause; remedy`.
 
 impl FromStr for TlsVersion {
     type Err = String;

@@ -1,4 +1,4 @@
-//! Which trailers pass: fields that stand behind a chunked body.
+//! Trailers, the header fields after a chunked body.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -23,7 +23,7 @@ pub struct Trailers {
     pub response: Vec<String>,
 }
 
-/// Names that have to be known before the body: they frame or route a message, authenticate it, say who sent it, or
+/// Fields that must be known before the body: they frame or route a message, authenticate it, name its sender, or
 /// decide how it is read (RFC 9110, 6.5.1).
 const FORBIDDEN: [&str; 39] = [
     "age",
@@ -81,7 +81,7 @@ impl Trailers {
     }
 }
 
-/// Whether `trailers` names fields that may pass there.
+/// Validates `trailers`.
 pub(crate) fn check(trailers: &Trailers, underscores_in_headers: bool) -> Result<(), Problem> {
     for (index, name) in trailers.request.iter().enumerate() {
         let place = format!("trailers.request[{index}]");

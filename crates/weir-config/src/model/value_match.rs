@@ -1,4 +1,4 @@
-//! What a route may ask of a request beside its host and path, as a configuration says it.
+//! Conditions on values of header fields and query parameters.
 
 use std::fmt;
 

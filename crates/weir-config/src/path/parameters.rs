@@ -1,18 +1,18 @@
-//! Path parameters (RFC 3986, 3.3): what follows `;` in a segment.
+//! Path parameters (RFC 3986, 3.3): the part of a segment after `;`.
 //!
-//! Servlet containers cut them off before they resolve dot segments and look up what is asked for: `/x/..;/admin` and
-//! `/admin;x` are `/admin` to them. To most other servers `;` is a character like others. `%3B` counts as `;`, because
-//! a proxy in between may decode it.
+//! Servlet containers remove them before they resolve dot segments and look up a path: they read `/x/..;/admin` and
+//! `/admin;x` as `/admin`. Most other servers treat `;` like any character. `%3B` counts as `;`, because a proxy in
+//! between can decode it.
 
 use super::PathProblem;
 
-/// Whether some segment has parameters. `path` has capital digits in its escapes.
+/// Whether a segment has parameters. Escapes in `path` have upper-case digits.
 pub(super) fn has_parameters(path: &str) -> bool {
     path.contains(';') || path.contains("%3B")
 }
 
-/// Refuses parameters that hide a segment from those who do not cut them off: behind `.` or `..`, and at the start of a
-/// segment that is not the last one.
+/// Rejects parameters that hide a segment from servers that do not remove them: after `.` or `..`, and at the start of
+/// a segment that is not the last one.
 pub(super) fn check_parameters(path: &str) -> Result<(), PathProblem> {
     let mut rest = path;
     loop {
@@ -28,7 +28,7 @@ pub(super) fn check_parameters(path: &str) -> Result<(), PathProblem> {
     }
 }
 
-/// The path with each segment up to its first parameter.
+/// The path without parameters.
 pub(super) fn without_parameters(path: &str) -> String {
     let mut out = String::with_capacity(path.len());
     for segment in path.split('/').skip(1) {
@@ -38,8 +38,8 @@ pub(super) fn without_parameters(path: &str) -> String {
     out
 }
 
-/// How many bytes of `path` the first `matched` bytes of the same without parameters are, with the parameters behind
-/// them.
+/// The length in `path` of the first `matched` bytes of the path without parameters, including the parameters that
+/// follow.
 pub(super) fn in_text(path: &str, matched: usize) -> usize {
     let (mut bare, mut at) = (0, 0);
     for segment in path.split('/').skip(1) {
@@ -54,14 +54,14 @@ pub(super) fn in_text(path: &str, matched: usize) -> usize {
     at
 }
 
-/// A segment up to its first parameter.
+/// A segment without its parameters.
 fn name_of(segment: &str) -> &str {
     let plain = segment.find(';').unwrap_or(segment.len());
     let escaped = segment.find("%3B").unwrap_or(segment.len());
     &segment[..plain.min(escaped)]
 }
 
-/// Where the next separator of segments stands and how many bytes it has, also one that only some readers take for one.
+/// Position and length of the next segment separator, including separators that only some servers recognize.
 fn slash(path: &str) -> Option<(usize, usize)> {
     let bytes = path.as_bytes();
     (0..bytes.len()).find_map(|at| match &bytes[at..] {

@@ -1,11 +1,11 @@
-//! Paths in a configuration: whether requests can have them.
+//! Validation of paths in a configuration.
 
 use std::fmt::Display;
 
 use super::{NormalTarget, PathParameters, PathProblem, PathRules, Unroutable};
 use crate::problem::Problem;
 
-/// Whether a request could carry `path`, which stands at `place`.
+/// Rejects a `path`, the value of the field `place`, that no request can have.
 pub(crate) fn check_path_of(place: &dyn Display, path: &str) -> Result<(), Problem> {
     let wrong = |message: String, remedy: String| Err(Problem::new(place.to_string(), message).help(remedy));
     if !path.starts_with('/') {
@@ -32,7 +32,7 @@ pub(crate) fn check_path_of(place: &dyn Display, path: &str) -> Result<(), Probl
     }
 }
 
-/// Whether requests under these rules can have this path.
+/// Rejects a path that no request has after normalization by these rules.
 pub(crate) fn check_normal(place: &dyn Display, path: &str, rules: &PathRules) -> Result<(), Problem> {
     let (message, remedy) = match NormalTarget::of(path, rules) {
         Ok(normal) if normal.as_str() == path && normal.path() == path => return Ok(()),

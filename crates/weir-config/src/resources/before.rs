@@ -1,4 +1,4 @@
-//! What resources were before a batch touched them.
+//! Resources before a batch.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::model::{Backend, Listener, Settings};
 /// The routes of a state.
 pub(crate) type Routes = BTreeMap<Arc<str>, Arc<RouteEntry>>;
 
-/// The resources that a batch touched, as they were; `None` where there was none. All others are what they were.
+/// The resources that a batch touched, as they were before; `None` if there was none.
 #[derive(Debug, Default)]
 pub(crate) struct Before {
     pub(crate) settings: Option<Box<Settings>>,
@@ -20,7 +20,7 @@ pub(crate) struct Before {
     pub(crate) files: BTreeMap<String, Option<Content>>,
 }
 
-/// A route that is not what it was.
+/// A route that changed.
 #[derive(Debug)]
 pub(crate) struct ChangedRoute {
     pub(crate) former: Option<Arc<RouteEntry>>,
@@ -28,19 +28,19 @@ pub(crate) struct ChangedRoute {
 }
 
 impl Before {
-    /// The routes that are not what they were, in the order of their keys.
+    /// The routes that changed, in the order of their keys.
     pub(crate) fn changed_routes(&self, now: &Routes) -> Vec<ChangedRoute> {
         let both = self.routes.iter().map(|(key, former)| (former, now.get(key)));
         let changed = both.filter(|(former, now)| !is_one(former.as_ref(), *now));
         changed.map(|(former, now)| ChangedRoute { former: former.clone(), now: now.cloned() }).collect()
     }
 
-    /// Whether a route that is there is new, or not what it was.
+    /// Whether an existing route is new or changed.
     pub(crate) fn is_changed(&self, now: &Arc<RouteEntry>) -> bool {
         self.routes.get(&now.key).is_some_and(|former| !is_one(former.as_ref(), Some(now)))
     }
 
-    /// Whether a listener that is there is new, or not what it was.
+    /// Whether an existing listener is new or changed.
     pub(crate) fn is_changed_listener(&self, key: &str, now: &Listener) -> bool {
         self.listeners.get(key).is_some_and(|former| former.as_ref() != Some(now))
     }

@@ -16,7 +16,7 @@ use crate::problem::Problem;
 /// take minutes to find.
 pub(crate) const SUGGESTIONS_MAX: usize = 16;
 
-/// A batch under examination.
+/// A batch that is being checked.
 #[derive(Clone, Copy)]
 pub(crate) struct Trial<'b> {
     pub(crate) touched: &'b BTreeSet<Key>,
@@ -27,7 +27,8 @@ pub(crate) struct Trial<'b> {
 }
 
 impl Resources {
-    /// Resources that don't find what they name, or exclude each other; each a key that the batch touched.
+    /// Resources with dangling references, and resources that exclude each other. Each problem has a key that the batch
+    /// touched.
     pub(crate) fn contradictions(&self, trial: Trial<'_>) -> Vec<(Key, Problem)> {
         let mut found = self.unreachable_paths(trial.before);
         self.contradictions_of_backends(trial, &mut found);
@@ -46,7 +47,7 @@ impl Resources {
             let problem = Problem::new(format!("{name}.address"), message);
             found.push((key, problem.help("give each listener its own address")));
         }
-        // A batch that is refused for its listener has one.
+        // If a listener of the batch is refused, the batch does have a listener.
 
         if self.listeners.is_empty()
             && !trial.refuses_a_listener()
@@ -59,7 +60,7 @@ impl Resources {
         found
     }
 
-    /// Routes without their backends, and backends that are gone and still used.
+    /// Unknown backends of routes, and removed backends that are still used.
     fn contradictions_of_backends(&self, trial: Trial<'_>, found: &mut Vec<(Key, Problem)>) {
         let is_wanted = |name: &String| !self.backends.contains_key(name) && self.uses.backends.has(name);
         for entry in self.suspects(trial.before, trial.before.backends.keys().any(is_wanted)) {
@@ -79,8 +80,7 @@ impl Resources {
         }
     }
 
-    /// The routes that the batch touched, or all of them where something else that it touched may contradict those that
-    /// it didn't.
+    /// The routes that the batch touched; all routes if another change can make any of them invalid.
     fn suspects<'s>(
         &'s self,
         before: &'s Before,
@@ -92,25 +92,25 @@ impl Resources {
         }
     }
 
-    /// The first backend that `route` names and that is not there.
+    /// The first unknown backend of `route`.
     pub(crate) fn missing_backend<'r>(
         &self,
         route: &'r Route,
         trial: Trial<'_>,
     ) -> Option<(BackendField, &'r str)> {
         let is_missing = |(_, backend): &(_, &str)| !self.backends.contains_key(*backend);
-        // A batch that is refused whole is so for that backend already; its routes are not to blame.
+        // If that backend is the reason why the whole batch is refused, its routes are not reported.
         route.backend_names().find(is_missing).filter(|(_, backend)| {
             let is_refused = trial.refused.contains_key(&Key::Backend((*backend).to_owned()));
             trial.policy == Policy::EachAlone || !is_refused
         })
     }
 
-    /// Routes whose paths no request has under the rules for paths; each the route's fault, or that of the rules where
-    /// the route stood before.
+    /// Paths of routes that no request has after normalization. The route is reported, or the settings if the route did
+    /// not change.
     fn unreachable_paths(&self, before: &Before) -> Vec<(Key, Problem)> {
         let rules = &self.settings.paths;
-        // That they are right by these rules each is known already.
+        // The check of each route covers these rules.
         if *rules == PathRules::AS_SENT {
             return Vec::new();
         }
@@ -128,7 +128,7 @@ impl Resources {
             .collect()
     }
 
-    /// Listeners that share keys of tickets with a fleet, and are told apart by their names there.
+    /// Duplicate names of listeners that share ticket keys with other gateways: there, names identify listeners.
     fn contradictions_of_tickets(&self, trial: Trial<'_>) -> Vec<(Key, Problem)> {
         let mut found = Vec::new();
         let mut names = BTreeMap::new();
@@ -149,7 +149,7 @@ impl Resources {
         found
     }
 
-    /// Backends of TLS that is passed on: they must be there, and speak no TLS of their own.
+    /// Backends for passthrough that are unknown, or have TLS of their own.
     fn contradictions_of_passthrough(&self, trial: Trial<'_>) -> Vec<(Key, Problem)> {
         let Trial { before, refused, policy, .. } = trial;
         let mut found = Vec::new();
@@ -164,7 +164,7 @@ impl Resources {
                 let of_backend = Key::Backend(wanted.clone());
                 let problem = match self.backends.get(wanted) {
                     Some(backend) if backend.tls.is_none() => continue,
-                    // The batch is refused already for that backend.
+                    // That backend is already reported.
                     None if refused.contains_key(&of_backend) && policy == Policy::AllOrNothing => continue,
                     Some(_) => {
                         let message = format!(
@@ -189,7 +189,7 @@ impl Resources {
 }
 
 impl Trial<'_> {
-    /// Whether the batch touched the resource, which is not refused yet.
+    /// Whether the batch touched the resource and it is not refused yet.
     pub(crate) fn is_suspect(&self, key: &Key) -> bool {
         self.touched.contains(key) && !self.refused.contains_key(key)
     }

@@ -1,4 +1,4 @@
-//! Routes for listeners that are not there.
+//! Listeners that routes name.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -12,10 +12,9 @@ use crate::model::Listener;
 use crate::problem::Problem;
 
 impl Resources {
-    /// Names of listeners that no listener has; each the route's fault, or that of the change that took the listener
-    /// away from a route that stood before.
+    /// Unknown listeners of routes. The route is reported, or the removed listener if the route did not change.
     pub(super) fn contradictions_of_route_listeners(&self, trial: Trial<'_>) -> Vec<(Key, Problem)> {
-        // The batch is refused already for a listener; routes that name it are not to blame.
+        // If a listener is the reason why the whole batch is refused, routes that name it are not reported.
         if trial.refuses_a_listener() {
             return Vec::new();
         }
@@ -47,7 +46,7 @@ impl Resources {
     }
 }
 
-/// The problem of a field at `place` that names the listener `wanted`, which is not among `labels`.
+/// The problem of a field at `place` with the unknown listener `wanted`; `labels` are the known ones.
 fn no_such_listener(place: String, wanted: &str, labels: &BTreeSet<Cow<'_, str>>) -> Problem {
     let problem = Problem::new(place, format!("unknown listener `{wanted}`"));
     match nearest(wanted, labels.iter().map(|label| &**label)) {

@@ -1,39 +1,39 @@
-//! What routes name, and how many of them do: kept up with each change, so that to find what is missing, or no longer
-//! named, no route but the changed ones is looked at.
+//! Which names routes use, and how often. The counts are updated with each change, so that missing and unused names are
+//! found without a scan of all routes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::model::{Backend, Route};
 
-/// What all routes of a state name.
+/// The names that all routes use.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Uses {
     pub(crate) backends: Counts,
     /// The backends of routes with retries.
     pub(crate) retried: Counts,
     pub(crate) listeners: Counts,
-    /// The routes by the files of their tokens.
+    /// Routes by file of their tokens.
     pub(crate) tokens: BTreeMap<String, BTreeSet<Arc<str>>>,
 }
 
-/// How many backends have what the gateway must make ready for.
+/// How many backends use features that the gateway prepares for.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tallies {
-    /// Who are told the addresses of clients.
-    pub(crate) told: usize,
-    /// Whose endpoints are checked.
-    pub(crate) checked: usize,
-    /// Some of whose endpoints are known by names alone.
+    /// Backends that get a PROXY protocol header.
+    pub(crate) proxy_protocol: usize,
+    /// Backends with active health checks.
+    pub(crate) health_checked: usize,
+    /// Backends with host names among their endpoints.
     pub(crate) named: usize,
 }
 
-/// Names, each with how often it is there.
+/// Names, each with its number of uses.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counts(BTreeMap<Box<str>, u32>);
 
 impl Uses {
-    /// Takes a route in.
+    /// Adds the names of a route.
     pub(crate) fn add(&mut self, key: &Arc<str>, route: &Route) {
         route.backend_names().for_each(|(_, name)| self.backends.add(name));
         retried(route).for_each(|name| self.retried.add(name));
@@ -43,7 +43,7 @@ impl Uses {
         }
     }
 
-    /// Takes a route out.
+    /// Removes the names of a route.
     pub(crate) fn remove(&mut self, key: &str, route: &Route) {
         route.backend_names().for_each(|(_, name)| self.backends.remove(name));
         retried(route).for_each(|name| self.retried.remove(name));
@@ -59,33 +59,33 @@ impl Uses {
     }
 }
 
-/// The backends that requests of `route` may be sent to again.
+/// The backends of `route` if it has retries.
 pub(crate) fn retried(route: &Route) -> impl Iterator<Item = &str> {
     let retries = route.retries.iter();
     retries.flat_map(move |_| route.backend_names().map(|(_, name)| name))
 }
 
 impl Tallies {
-    /// Takes a backend in.
+    /// Adds a backend.
     pub(crate) fn add(&mut self, backend: &Backend) {
-        let Tallies { told, checked, named } = Tallies::of(backend);
-        self.told += told;
-        self.checked += checked;
+        let Tallies { proxy_protocol, health_checked, named } = Tallies::of(backend);
+        self.proxy_protocol += proxy_protocol;
+        self.health_checked += health_checked;
         self.named += named;
     }
 
-    /// Takes a backend out.
+    /// Removes a backend.
     pub(crate) fn remove(&mut self, backend: &Backend) {
-        let Tallies { told, checked, named } = Tallies::of(backend);
-        self.told -= told;
-        self.checked -= checked;
+        let Tallies { proxy_protocol, health_checked, named } = Tallies::of(backend);
+        self.proxy_protocol -= proxy_protocol;
+        self.health_checked -= health_checked;
         self.named -= named;
     }
 
     fn of(backend: &Backend) -> Tallies {
         Tallies {
-            told: usize::from(backend.proxy_protocol.is_some()),
-            checked: usize::from(backend.health.is_some()),
+            proxy_protocol: usize::from(backend.proxy_protocol.is_some()),
+            health_checked: usize::from(backend.health.is_some()),
             named: usize::from(backend.names().next().is_some()),
         }
     }
@@ -96,7 +96,7 @@ impl Counts {
         self.0.contains_key(name)
     }
 
-    /// In order.
+    /// All names, in order.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(|name| &**name)
     }

@@ -1,4 +1,4 @@
-//! The reference of a configuration as Markdown, made of its JSON Schema: what the types say, and nothing else.
+//! The reference of a configuration as Markdown, generated from its JSON Schema.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -22,10 +22,10 @@ A file is one document, YAML or JSON. Unknown fields are errors.
 
 const HEAD: &str = "| field | type | default | meaning | example |\n|---|---|---|---|---|\n";
 
-/// Where quantities are told.
+/// The section on quantities.
 const QUANTITIES: &str = "Times, sizes and shares";
 
-/// Texts of a certain form, by their patterns.
+/// Names of text forms, by pattern.
 const FORMS: [(&str, &str); 5] = [
     (ADDRESS, "IP address and port"),
     (HOST, "host"),
@@ -48,17 +48,17 @@ pub fn reference() -> String {
 
 struct Writer<'s> {
     root: &'s Value,
-    /// The places of sections by the names of their types.
+    /// Titles of sections by type.
     titles: BTreeMap<&'s str, String>,
-    /// Sections that are named and not written yet.
+    /// Sections that are linked and not written yet.
     waiting: VecDeque<(String, &'s Value)>,
 }
 
 impl<'s> Writer<'s> {
-    /// The fields of a mapping, which stands at `place`.
+    /// The section of a mapping at `place`.
     fn section(&mut self, title: &str, place: &str, section: &'s Value) -> String {
         let mut text = format!("\n## {title}\n");
-        // Of the document as a whole the introduction tells.
+        // The introduction describes the whole document.
         if let Some(description) = description(section).filter(|_| !place.is_empty()) {
             text += &format!("{description}\n\n");
         }
@@ -74,7 +74,7 @@ impl<'s> Writer<'s> {
         text
     }
 
-    /// What a value is, in words, with links to sections of their own.
+    /// The type of a value, with a link to its section if it has one.
     fn kind(&mut self, schema: &'s Value, place: &str) -> String {
         if let Some(name) = reference_in(schema) {
             return self.named_kind(name, place);
@@ -118,7 +118,7 @@ impl<'s> Writer<'s> {
         format!("[mapping](#{})", slug(&self.titles[name]))
     }
 
-    /// A mapping without a name of its own: of names to values, or of a few fields.
+    /// A mapping without a type name: from names to values, or with a few fields.
     fn mapping(&mut self, schema: &'s Value, place: &str) -> String {
         match schema["properties"].as_object() {
             None => {
@@ -128,13 +128,13 @@ impl<'s> Writer<'s> {
             Some(fields) => {
                 let fields =
                     fields.iter().map(|(name, field)| format!("{name}: {}", self.kind(field, place)));
-                // Within the braces nothing is set apart.
+                // Code spans cannot be nested.
                 format!("`{{ {} }}`", fields.collect::<Vec<_>>().join(", ").replace('`', ""))
             }
         }
     }
 
-    /// The description of a field, and of each of the words that it takes.
+    /// The description of a field, and of each of its keywords.
     fn meaning(&self, field: &'s Value) -> String {
         let mut meaning = description(field).unwrap_or_default();
         let named = array(&field["anyOf"]).find_map(reference_in).or_else(|| reference_in(field));
@@ -147,7 +147,7 @@ impl<'s> Writer<'s> {
         meaning.replace('|', "\\|")
     }
 
-    /// One that is given, else the default, else the first of the words that it takes.
+    /// The first example, else the default, else the first keyword.
     fn example(&self, name: &str, field: &'s Value) -> String {
         let given = array(&field["examples"]).next();
         let default = field.get("default").filter(|default| !is_nothing(default) && !default.is_object());
@@ -177,25 +177,25 @@ fn reference_in(schema: &Value) -> Option<&str> {
     schema["$ref"].as_str()?.strip_prefix("#/$defs/")
 }
 
-/// Whether it is a number with a unit, whose forms its description has.
+/// Whether it is a number with a unit, whose description lists its forms.
 fn is_quantity(named: &Value) -> bool {
     named["description"].as_str().is_some_and(|description| description.contains(" with its unit, like "))
 }
 
-/// Of what it may be one of, but for nothing at all.
+/// The alternatives except `null`.
 fn choices(schema: &Value) -> impl Iterator<Item = &Value> {
     let choices = array(&schema["anyOf"]).chain(array(&schema["oneOf"]));
     choices.filter(|choice| choice["type"] != "null")
 }
 
-/// The name of its type, but for nothing at all.
+/// The name of its type, except `null`.
 fn kind_name(schema: &Value) -> &str {
     let kind = &schema["type"];
     let several = array(kind).filter_map(Value::as_str).find(|name| *name != "null");
     kind.as_str().or(several).unwrap_or("anything")
 }
 
-/// A number with its unit and its bounds.
+/// A number with its unit and range.
 fn number(schema: &Value) -> String {
     let of = schema["x-unit"].as_str().map_or(String::new(), |unit| format!(" of {unit}"));
     let bounds = match (schema["minimum"].as_u64(), schema["maximum"].as_u64()) {
@@ -227,7 +227,7 @@ fn array(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
-/// The description in one line.
+/// The description on one line.
 fn description(schema: &Value) -> Option<String> {
     let text = schema["description"].as_str()?;
     Some(text.split_whitespace().collect::<Vec<_>>().join(" "))

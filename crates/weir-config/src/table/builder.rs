@@ -1,12 +1,12 @@
-//! How a table is made of the one before: what a batch touched is made anew, all else is shared.
+//! Builds a table from the one before: what a batch touched is built again, everything else is shared.
 //!
 //! ```text
-//! plan: hosts whose routes changed --> their paths, or conflicts      nothing is different yet
-//! lay:  backends --> routes --> hosts, each at its place              nothing fails any more
+//! plan:  hosts with changed routes --> their paths, or conflicts      changes nothing
+//! build: backends --> routes --> hosts, each at its position          cannot fail
 //! ```
 //!
-//! A route is known by a position that it keeps for as long as it is there. So a route that does something else for the
-//! same requests changes no paths, and one that takes other requests changes those of its hosts alone.
+//! A route keeps its position until it is removed. So a route with another action changes no paths, and a route that
+//! matches other requests changes only the paths of its hosts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -28,10 +28,10 @@ use crate::resources::Resources;
 use crate::resources::before::{Before, ChangedRoute};
 use crate::resources::uses::retried;
 
-/// How many hosts of a route are asked whether they have the same routes as another of its hosts.
+/// How many other hosts of a route are compared to find one with the same routes.
 const TWINS_MAX: usize = 16;
 
-/// The parts of the table in force, and which positions are free.
+/// The parts of the active table, and the free positions.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Builder {
     pub(crate) parts: Parts,
@@ -40,7 +40,7 @@ pub(crate) struct Builder {
     filter_slots: Slots,
 }
 
-/// What the next table is made of.
+/// What a table is built from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Update<'s> {
     pub(crate) resources: &'s Resources,
@@ -50,11 +50,11 @@ pub(crate) struct Update<'s> {
     pub(crate) credentials: &'s Credentials,
 }
 
-/// What of the next table is not as it was.
+/// The changes of the next table.
 #[derive(Debug)]
 pub(crate) struct Plan {
     routes: Vec<ChangedRoute>,
-    /// The scopes, where routes name other listeners than before.
+    /// The scopes, if routes name other listeners than before.
     renamed: Option<Scopes>,
     hosts: Vec<HostPaths>,
 }
@@ -73,17 +73,17 @@ struct HostPaths {
     paths: Option<Arc<PathTable>>,
 }
 
-/// Two routes that want the same requests.
+/// Two routes that match the same requests.
 #[derive(Debug)]
 pub(crate) struct Conflict {
     /// The key of the later one.
     pub(crate) key: Arc<str>,
-    /// The key of the one that has them already.
+    /// The key of the earlier one.
     pub(crate) taken_by: Arc<str>,
     pub(crate) problem: Problem,
 }
 
-/// What becomes of the routes of one host, by their positions.
+/// The changes of the routes of one host, by position.
 #[derive(Debug, Default)]
 struct Difference {
     gone: Vec<u32>,
@@ -93,7 +93,7 @@ struct Difference {
 
 type Differences = BTreeMap<ScopedHost, Difference>;
 
-/// The routes of the next table by their positions.
+/// The routes of the next table, by position.
 struct Entries<'b> {
     changed: FastMap<u32, &'b RouteEntry>,
     former: &'b Pages<CompiledRoute>,
@@ -109,8 +109,7 @@ impl Entries<'_> {
 }
 
 impl Builder {
-    /// The paths of each host whose routes are not what they were `before`. Routes that contradict each other are told,
-    /// each with its key.
+    /// The paths of each host with changed routes, or the conflicts between routes.
     pub(crate) fn plan(&self, resources: &Resources, before: &Before) -> Result<Plan, Vec<Conflict>> {
         let renamed = self.parts.scopes.renamed(resources.uses.listeners.names());
         let scopes = renamed.as_ref().unwrap_or(&self.parts.scopes);
@@ -147,7 +146,7 @@ impl Builder {
         }
     }
 
-    /// Makes room for hosts that are new.
+    /// Reserves space for new hosts.
     fn reserve(&mut self, hosts: &[HostPaths]) {
         for of_scope in hosts.chunk_by(|a, b| a.host.scope == b.host.scope) {
             let scope = self.parts.scopes.hosts_mut(of_scope[0].host.scope);
@@ -221,7 +220,7 @@ impl Builder {
         self.parts.backends.put(position, entry);
     }
 
-    /// The routes that did not change themselves, while the file of their tokens did.
+    /// Builds the routes that did not change, but whose file of tokens did.
     fn build_tokens(&mut self, update: &Update<'_>) {
         let Update { resources, before, former, credentials } = *update;
         for file in credentials.tokens_changed_since(former) {
@@ -252,15 +251,15 @@ impl Builder {
                 self.put_filters(filters, None);
             }
         }
-        // Behind what was taken, so that what both have stays where it is.
+        // Released after the new series are taken, so that common ones keep their position.
         former.into_iter().for_each(|former| self.series.give_back(&former.route));
     }
 
-    /// What the route does; its filters go where they were.
+    /// The action of the route; its filters keep their position.
     fn target(&mut self, entry: &RouteEntry, filters: Option<u32>, credentials: &Credentials) -> Target {
         let route = &entry.route;
         let series = self.series.take(route);
-        // Validation has made sure that the backends are there.
+        // Validation ensures that the backends exist.
         let position = |name: &str| self.parts.by_name.get(name).map_or(usize::MAX, |&at| at as usize);
         let backend = route.backend.as_deref().map_or(usize::MAX, position);
         let of_route = Filters::of(&entry.key, route, position, &series[1..]);
@@ -273,7 +272,7 @@ impl Builder {
         }
     }
 
-    /// Puts the filters of a route to their position, or takes them away; which it is.
+    /// Sets or removes the filters of a route; returns their position.
     fn put_filters(&mut self, position: Option<u32>, filters: Option<Filters>) -> Option<u32> {
         match (filters, position) {
             (Some(filters), position) => {
@@ -291,12 +290,12 @@ impl Builder {
     }
 }
 
-/// What becomes of the routes of each host.
+/// The changes of each host.
 fn differences(scopes: &Scopes, routes: &[ChangedRoute]) -> Differences {
     let mut differences = Differences::new();
     for ChangedRoute { former, now } in routes {
         if let (Some(former), Some(now)) = (former, now)
-            && former.route.takes_as(&now.route)
+            && former.route.matches_as(&now.route)
         {
             continue;
         }
@@ -316,7 +315,7 @@ fn differences(scopes: &Scopes, routes: &[ChangedRoute]) -> Differences {
     differences
 }
 
-/// The hosts that a route names; `None` is every host.
+/// The hosts of a route; `None` is every host.
 fn hosts_of(entry: &Arc<RouteEntry>) -> Vec<Option<HostPattern>> {
     if entry.route.hosts.is_empty() {
         return vec![None];
@@ -325,7 +324,7 @@ fn hosts_of(entry: &Arc<RouteEntry>) -> Vec<Option<HostPattern>> {
 }
 
 impl Difference {
-    /// The routes that a host has when it had `members`, in order.
+    /// The routes of a host that had `members`, in order.
     fn applied_to(&self, members: &[u32]) -> Vec<u32> {
         let mut gone = self.gone.clone();
         gone.sort_unstable();
@@ -337,16 +336,16 @@ impl Difference {
     }
 }
 
-/// The making of paths for hosts.
+/// Makes the paths of hosts.
 struct Making<'b> {
     entries: Entries<'b>,
-    /// Those that were made, by their routes: hosts with the same ones share their paths.
+    /// Finished paths, by their routes: hosts with the same routes share their paths.
     groups: FastMap<Vec<u32>, Arc<PathTable>>,
     conflicts: Vec<Conflict>,
 }
 
 impl Making<'_> {
-    /// The paths of a host; `None` where no route names it any more.
+    /// The paths of a host; `None` if no route names it any more.
     fn paths_of(
         &mut self,
         scopes: &Scopes,
@@ -366,7 +365,7 @@ impl Making<'_> {
         if let Some(same) = self.groups.get(&members) {
             return Some(Arc::clone(same));
         }
-        // Where a route has come, every other host that has it is made anew too, and shares what is made.
+        // If a route was added, all hosts with it are built again and share the result.
         let twin =
             if difference.come.is_empty() { self.twin(scopes, host.scope, &members, all) } else { None };
         let paths = twin.unwrap_or_else(|| Arc::new(self.path_table(&members, host.pattern.as_ref())));
@@ -374,7 +373,7 @@ impl Making<'_> {
         Some(paths)
     }
 
-    /// The paths of a host that stays as it is, where one with the same routes is soon found.
+    /// The paths of an unchanged host with the same routes, if one is found quickly.
     fn twin(
         &self,
         scopes: &Scopes,
@@ -400,11 +399,11 @@ impl Making<'_> {
         }
         let order = |a: u32, b: u32| source_order(self.entries.at(a), self.entries.at(b));
         let clashes = paths.settle(&order).into_iter();
-        // Where both have their precedence, one of them is meant to go first.
+        // If both routes have a precedence, the order between them is intended.
         let has_place = |target: u32| self.entries.at(target).route.precedence.is_some();
-        let told = clashes.filter(|clash| !has_place(clash.target) || !has_place(clash.taken_by));
-        let told: Vec<Conflict> = told.map(|clash| conflict(&clash, &self.entries, host)).collect();
-        self.conflicts.extend(told);
+        let reported = clashes.filter(|clash| !has_place(clash.target) || !has_place(clash.taken_by));
+        let reported: Vec<Conflict> = reported.map(|clash| conflict(&clash, &self.entries, host)).collect();
+        self.conflicts.extend(reported);
         paths
     }
 }

@@ -1,6 +1,6 @@
-//! Why routes do not get a request: the nearest ones, each with what it lacks.
+//! Why routes do not match a request: the nearest ones, each with a reason.
 //!
-//! Nothing here is on a request's way. It looks at every route, and asks what the table is made of.
+//! This is not on the request path. It checks every route with the structures of the table.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -13,31 +13,30 @@ use crate::matching::{RequestView, Values};
 use crate::model::OneOrMany;
 use crate::table::Table;
 
-/// How many of a route's hosts or paths are named.
+/// Maximum number of hosts or paths that are listed.
 const NAMED_MAX: usize = 3;
 
-/// A route that a request does not get.
+/// A route that does not match a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PassedOver {
     /// The route, as [`Table::label`] names it.
     pub route: String,
-    /// What it lacks, as a sentence without its end.
+    /// The reason, as a sentence without its period.
     pub reason: String,
 }
 
-/// What a route lacks.
+/// What a route lacks to match.
 #[derive(Clone, Copy, Debug)]
 enum Lack<'t> {
     Listener,
     Host,
     Path,
     Condition(Unmet<'t>),
-    /// Nothing but to go before the one that was found: what that one is more specific by.
+    /// It matches, but the chosen route is more specific in this way.
     Precedence(&'static str),
 }
 
-/// How specific a route is for a request that it takes: host, then path, both by their kind and length, then
-/// conditions.
+/// How specific a matching route is: host, then path, both by kind and length, then conditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Rank {
     host: (u8, usize),
@@ -46,13 +45,13 @@ struct Rank {
 }
 
 impl Table {
-    /// The key of the route at this position, with its name where it has one: ``routes[3] `checkout` ``.
+    /// The key of the route at this position, with its name if it has one: ``routes[3] `checkout` ``.
     pub fn label(&self, route: usize) -> String {
         self.parts.routes[route].entry.label()
     }
 
-    /// Why other routes than the one found do not get a request, at most this many, the nearest first, and how many more
-    /// there are. Those that share neither host nor path with it are never among them.
+    /// Why other routes than the chosen one do not match a request: at most `most` of them, the nearest first, and the
+    /// number of others. Routes that match neither host nor path are left out.
     pub fn passed_over(&self, request: &RequestView<'_>, most: usize) -> (Vec<PassedOver>, usize) {
         let found = self.find(request).map(|found| found.route);
         let host = LowerHost::of(request.host);
@@ -72,16 +71,16 @@ impl Table {
         near.sort_by_key(|(entry, lack)| Reverse((lack.nearness(), shared_bytes(entry, request.path))));
         let more = near.len().saturating_sub(most);
         near.truncate(most);
-        let told = near
+        let passed_over = near
             .into_iter()
             .map(|(entry, lack)| PassedOver { route: entry.label(), reason: reason(entry, lack, request) })
             .collect();
-        (told, more)
+        (passed_over, more)
     }
 }
 
 impl Lack<'_> {
-    /// What fails by a condition would perhaps go before the one that was found, so it is nearest.
+    /// A route that fails only by a condition could win over the chosen one, so it is nearest.
     fn nearness(&self) -> u8 {
         match self {
             Lack::Listener | Lack::Host => 0,
@@ -94,7 +93,7 @@ impl Lack<'_> {
     }
 }
 
-/// What the route lacks; `None` where it shares neither host nor path.
+/// What the route lacks; `None` if neither host nor path matches.
 fn lack<'t>(
     entry: &'t RouteEntry,
     host: &str,
@@ -124,8 +123,8 @@ fn host_rank(entry: &RouteEntry, host: &str) -> Option<(u8, usize)> {
         return Some((0, 0));
     }
     let patterns = entry.route.hosts.iter().filter_map(|text| HostPattern::parse(text).ok());
-    let taking = patterns.filter(|pattern| pattern.takes(host));
-    taking
+    let matching = patterns.filter(|pattern| pattern.matches(host));
+    matching
         .map(|pattern| match pattern {
             HostPattern::Exact(name) => (2, name.len()),
             HostPattern::Suffix(suffix) => (1, suffix.len()),
@@ -133,7 +132,7 @@ fn host_rank(entry: &RouteEntry, host: &str) -> Option<(u8, usize)> {
         .max()
 }
 
-/// By kind and length: whole path, prefix, pattern, the prefix `/`. It is the table's own look-up that is asked.
+/// By kind and length: exact path, prefix, pattern, the prefix `/`. It uses the lookup of the table.
 fn path_rank(entry: &RouteEntry, values: &Values<'_, '_>) -> Option<(u8, usize)> {
     let mut paths = PathTable::default();
     entry.add_to(&mut paths, &Candidate { target: 0, conditions: None });
@@ -146,7 +145,7 @@ fn path_rank(entry: &RouteEntry, values: &Values<'_, '_>) -> Option<(u8, usize)>
     })
 }
 
-/// How many bytes the path shares with the nearest one of the route.
+/// How many bytes the path has in common with the nearest path of the route.
 fn shared_bytes(entry: &RouteEntry, path: &str) -> usize {
     let pattern = entry.pattern.iter().map(|pattern| pattern.leading_segments());
     let named = entry.route.paths().map(|(_, path)| path).chain(pattern);
@@ -168,16 +167,16 @@ fn reason(entry: &RouteEntry, lack: Lack<'_>, request: &RequestView<'_>) -> Stri
         },
         Lack::Condition(Unmet::Method(methods)) => format!("matches only {}", list("method", methods)),
         Lack::Condition(Unmet::Field(name, wanted)) => {
-            told_value("header", name, request.field(name).as_deref(), wanted)
+            unmet_value("header", name, request.field(name).as_deref(), wanted)
         }
         Lack::Condition(Unmet::Parameter(name, wanted)) => {
-            told_value("query parameter", name, request.parameter(name).as_deref(), wanted)
+            unmet_value("query parameter", name, request.parameter(name).as_deref(), wanted)
         }
         Lack::Precedence(why) => format!("matches, but {why}"),
     }
 }
 
-fn told_value(kind: &str, name: &str, value: Option<&[u8]>, wanted: &dyn fmt::Display) -> String {
+fn unmet_value(kind: &str, name: &str, value: Option<&[u8]>, wanted: &dyn fmt::Display) -> String {
     match value {
         None => format!("the request has no {kind} `{name}`; required: {wanted}"),
         Some(value) => {
@@ -200,7 +199,7 @@ fn list<T: fmt::Display>(what: &str, names: &[T]) -> String {
 }
 
 impl Rank {
-    /// What makes the route that was found go first.
+    /// Why the chosen route wins.
     fn behind(&self, found: &Rank) -> &'static str {
         let Reverse((methods, fields, parameters)) = self.weight;
         let Reverse((found_methods, found_fields, found_parameters)) = found.weight;

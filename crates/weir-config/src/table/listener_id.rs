@@ -1,15 +1,15 @@
-//! What a listener is known by from one version of the configuration, and from one process, to the next.
+//! Identity of a listener across versions of the configuration and processes.
 
 use std::fmt;
 use std::net::SocketAddr;
 use std::str::FromStr;
 
-/// Its address as it is configured. Only one with port 0 may stand several times; then the order counts, too.
+/// The configured address. Several listeners can have port 0; their order identifies them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ListenerId {
-    /// Maybe with port 0.
+    /// The port can be 0.
     pub address: SocketAddr,
-    /// Which of those with this address, from 0.
+    /// The position among listeners with this address, from 0.
     pub turn: usize,
 }
 

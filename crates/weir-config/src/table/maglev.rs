@@ -1,9 +1,9 @@
-//! Which endpoint has a key: the table of Maglev (Eisenbud et al., "Maglev: A Fast and Reliable Software Network Load
+//! Consistent hashing with the table of Maglev (Eisenbud et al., "Maglev: A Fast and Reliable Software Network Load
 //! Balancer", NSDI 2016, 3.4).
 //!
-//! A table was taken rather than a ring, as to look a key up is to read one slot, and as keys are spread as evenly as
-//! the slots are: each endpoint has a hundred of them or more. When an endpoint goes, its keys spread over the others
-//! and few of the others' keys move. The table depends on the set of endpoints alone, so gateways of a fleet agree.
+//! Compared with a ring, a lookup reads only one slot, and keys are spread more evenly: each endpoint has a hundred
+//! slots or more. When an endpoint is removed, its keys spread over the others, and few other keys move. The table
+//! depends only on the set of endpoints, so all gateways of a fleet agree.
 
 use twox_hash::XxHash64;
 
@@ -11,36 +11,36 @@ use crate::model::Backend;
 use crate::model::Balance;
 use crate::model::Member;
 
-/// Sizes of tables, all prime, so that every step through one meets each slot.
+/// Sizes of tables. They are prime, so that every step visits each slot.
 const SIZES: [usize; 6] = [1_021, 4_099, 16_411, 65_537, 262_147, 1_048_583];
 
-/// Slots that each endpoint has at least, on the average, but in the largest table.
+/// Minimum average of slots per endpoint, except in the largest table.
 const SLOTS_EACH: usize = 100;
 
-/// Which endpoint has a key.
+/// Maps keys to endpoints.
 #[derive(Debug)]
 pub struct Maglev {
-    /// Positions of endpoints; empty where none has a weight.
+    /// Positions of endpoints; empty if none has a weight.
     slots: Box<[u32]>,
 }
 
-/// The hash of a key: the same in every process and version, and so in a whole fleet.
+/// The hash of a key. It is the same in every process and version, and so in a whole fleet.
 pub fn stable_hash(key: &[u8]) -> u64 {
     XxHash64::oneshot(0, key)
 }
 
-/// An endpoint's way through the slots.
+/// The order in which an endpoint claims slots.
 struct Walk {
     position: u32,
     weight: u64,
     slot: usize,
     step: usize,
-    /// What the number of turns by its weight must reach for the next slot.
+    /// The turn, times the weight, from which on it claims the next slot.
     due: u64,
 }
 
 impl Maglev {
-    /// The table of a backend that is balanced by hashes, where its addresses are known.
+    /// The table of a backend with `balance: hash` whose addresses are known.
     pub(crate) fn of(backend: &Backend) -> Option<Maglev> {
         is_known(backend).then(|| Maglev::new(&backend.members(|_| Vec::new())))
     }
@@ -75,7 +75,7 @@ impl Maglev {
         unreachable!("the endpoint with the greatest weight takes a slot at each turn")
     }
 
-    /// The position of the endpoint that has the key with this hash; `None` where no endpoint has a weight.
+    /// The position of the endpoint for the key with this hash; `None` if no endpoint has a weight.
     pub fn find(&self, hash: u64) -> Option<usize> {
         let slots = self.slots.len() as u64;
         let slot = hash.checked_rem(slots)?;
@@ -83,7 +83,7 @@ impl Maglev {
     }
 }
 
-/// Whether a backend is balanced by hashes over endpoints that are known before names are looked up.
+/// Whether a backend has `balance: hash` and no host names among its endpoints.
 fn is_known(backend: &Backend) -> bool {
     matches!(backend.balance, Balance::Hash(_)) && backend.names().next().is_none()
 }
@@ -93,7 +93,7 @@ fn size_for(endpoints: usize) -> usize {
     SIZES.into_iter().find(|&size| size >= endpoints * SLOTS_EACH).unwrap_or(largest)
 }
 
-/// The ways of those that have a weight, in an order that does not depend on that of the configuration.
+/// The orders of endpoints with a weight, sorted by address, so that they do not depend on the configuration.
 fn walks(members: &[Member]) -> Vec<Walk> {
     let mut weighted: Vec<(usize, &Member)> =
         members.iter().enumerate().filter(|(_, member)| member.weight > 0).collect();

@@ -11,57 +11,57 @@ use crate::matching::hosts::Scopes;
 use crate::model::Backend;
 use crate::tls::UpstreamTls;
 
-/// What tables share as far as it did not change.
+/// The parts of a table.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Parts {
     pub(crate) backends: Pages<BackendEntry>,
-    /// Where backends are, by their names.
+    /// Positions of backends, by name.
     pub(crate) by_name: Sharded<u32>,
     pub(crate) routes: Pages<CompiledRoute>,
     pub(crate) filters: Pages<Arc<Filters>>,
     pub(crate) scopes: Scopes,
 }
 
-/// A backend under its name.
+/// A backend with its name.
 #[derive(Clone, Debug, Default)]
 pub struct BackendEntry {
     /// The name that routes use.
     pub name: String,
-    /// The backend; the same allocation in every version that did not change it.
+    /// The backend; shared by all versions that did not change it.
     pub backend: Arc<Backend>,
-    /// TLS with its endpoints; the same allocation in every version that changed nothing of it.
+    /// TLS with its endpoints; shared by all versions that did not change it.
     pub tls: Option<Arc<UpstreamTls>>,
-    /// Its requests in flight are counted, as something depends on their number.
+    /// Whether its in-flight requests are counted, because limits or retries depend on the number.
     pub counts_requests: bool,
-    /// What a request carries decides which endpoint gets it.
+    /// Whether the request decides which endpoint gets it.
     pub has_affinity: bool,
-    /// Some of its endpoints are known by names alone.
+    /// Whether some endpoints are host names.
     pub has_names: bool,
-    /// What its requests come to may take endpoints out.
+    /// Whether failed requests can eject endpoints.
     pub has_ejection: bool,
-    /// Which endpoint has a key, where the backend is balanced by hashes and has no names.
+    /// The consistent hash table, if the backend has `balance: hash` and no host names.
     pub maglev: Option<Arc<Maglev>>,
 }
 
-/// A route as a table finds it.
+/// A route with its action.
 #[derive(Clone, Debug)]
 pub(crate) struct CompiledRoute {
     pub(crate) target: Target,
     pub(crate) entry: Arc<RouteEntry>,
 }
 
-/// What a route does with a request.
+/// The action of a route.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// Position among [`crate::Table::backends`]; beyond them where the filters say what answers.
+    /// Position among [`crate::Table::backends`]; out of range if the filters handle the request.
     pub backend: usize,
-    /// Replaces what matched.
+    /// What replaces the matched part of the path.
     pub rewrite: Option<Arc<str>>,
     /// A request must carry one of these bearer tokens.
     pub tokens: Option<Arc<TokenSet>>,
     /// Position among [`crate::Table::filters`]; most routes have none.
     pub filters: Option<u32>,
-    /// Position among [`crate::Table::series`]. Where several backends share the requests, that is for those that none
-    /// of them gets, and the filters have the backends' own.
+    /// Position among [`crate::Table::series`]. With several backends, it is the series of requests that none of them
+    /// gets; the filters have those of the backends.
     pub series: u32,
 }

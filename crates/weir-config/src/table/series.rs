@@ -1,4 +1,4 @@
-//! Which requests are counted together: those of one group and one backend.
+//! Metrics series: requests of one group and one backend are counted together.
 
 use std::sync::Arc;
 
@@ -7,22 +7,22 @@ use crate::collections::{Pages, Slots};
 use crate::model::Route;
 use crate::problem::Problem;
 
-/// The longest name of a group.
+/// The longest group name, in bytes.
 const GROUP_BYTES_MAX: usize = 128;
 
-/// The name of what is counted together for want of room for more names.
+/// The group of requests above the limit on groups.
 pub const OTHER_GROUPS: &str = "other";
 
 /// Requests that are counted together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Series {
-    /// The `metrics_group` of their routes, or the backend's name; empty where there is neither.
+    /// The `metrics_group` of their routes, else the name of the backend; empty without both.
     pub group: Box<str>,
-    /// The backend's name; empty where routes answer by themselves.
+    /// The name of the backend; empty if the route responds by itself.
     pub backend: Box<str>,
 }
 
-/// The series of all routes, each at a position that it keeps for as long as a route is counted in it.
+/// The series of all routes. A series keeps its position while a route uses it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SeriesList {
     pub(crate) all: Pages<Arc<Series>>,
@@ -34,18 +34,18 @@ pub(crate) struct SeriesList {
 #[derive(Clone, Copy, Debug)]
 struct Counted {
     position: u32,
-    /// How often routes have it.
+    /// How many routes use it.
     uses: usize,
 }
 
 impl SeriesList {
-    /// The positions of the series of a route, until they are given back: the one of its backend; where it has several,
-    /// the one for requests that none of them gets, and those of the backends behind it.
+    /// The positions of the series of a route, until they are released: that of its backend; with several backends,
+    /// that of requests that none of them gets, then those of the backends.
     pub(crate) fn take(&mut self, route: &Route) -> Vec<u32> {
         of_route(route).map(|(group, backend)| self.take_one(group, backend)).collect()
     }
 
-    /// Gives back what was taken for a route.
+    /// Releases the series of a route.
     pub(crate) fn give_back(&mut self, route: &Route) {
         of_route(route).for_each(|(group, backend)| self.give_back_one(group, backend));
     }
@@ -88,7 +88,7 @@ fn of_route(route: &Route) -> impl Iterator<Item = (&str, &str)> {
         .chain(weighted.map(move |backend| (group.unwrap_or(backend), backend)))
 }
 
-/// Whether the group that the route `key` names is one that a label can hold.
+/// Validates the group of the route `key`.
 pub(crate) fn check_group(key: &str, group: &str) -> Result<(), Problem> {
     if group.is_empty() || group.len() > GROUP_BYTES_MAX || group.chars().any(char::is_control) {
         let message = format!("invalid group name `{}`", group.escape_debug());

@@ -1,4 +1,4 @@
-//! What is in force, as an operator is shown it: the configuration without its secrets, and the certificates.
+//! The active configuration for operators: without secrets, and with its certificates.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::model::{Configuration, Listener};
 use crate::table::Table;
 use crate::tls::certificates::names_of;
 
-/// What stands in place of a secret.
+/// Replaces a secret.
 const LEFT_OUT: &str = "<left out>";
 
 /// Parts of the names of fields and parameters whose values are secrets.
@@ -32,13 +32,13 @@ const SECRET: [&str; 14] = [
     "hmac",
 ];
 
-/// Words of such names that are parts of others as well.
+/// Words in such names that are also parts of harmless words.
 const SECRET_WORDS: [&str; 2] = ["sig", "pass"];
 
-/// A certificate that a listener shows.
+/// A certificate of a listener.
 #[derive(Clone, Debug)]
 pub struct ShownCertificate {
-    /// The listener's name, or its address.
+    /// The name of the listener, or its address.
     pub listener: String,
     /// The file.
     pub file: String,
@@ -46,25 +46,25 @@ pub struct ShownCertificate {
 }
 
 impl ShownCertificate {
-    /// The DNS names that it is for.
+    /// The DNS names in it.
     pub fn names(&self) -> Vec<String> {
         names_of(&self.certified)
     }
 
-    /// The certificate itself (DER), without those above it.
+    /// The certificate (DER), without its chain.
     pub fn der(&self) -> &[u8] {
         self.certified.cert.first().map_or(&[], |certificate| certificate)
     }
 }
 
 impl Table {
-    /// Whether any certificate of a listener has a key of RSA, of which each signature takes long.
+    /// Whether a listener has a certificate with an RSA key, whose signatures are slow.
     pub fn has_rsa(&self) -> bool {
         let certificates = self.server_tls.iter().flatten().flat_map(|secure| secure.certificates());
         certificates.map(|(_, certified)| certified).any(|c| c.key.algorithm() == SignatureAlgorithm::RSA)
     }
 
-    /// The certificates that listeners show, in the order of the listeners.
+    /// The certificates of all listeners, in the order of the listeners.
     pub fn certificates(&self) -> Vec<ShownCertificate> {
         let secure = self.listeners.iter().zip(&self.server_tls);
         let of_each = secure.filter_map(|(listener, secure)| Some((listener, secure.as_ref()?)));
@@ -80,9 +80,9 @@ impl Table {
             .collect()
     }
 
-    /// The configuration in force, in the form of a file. In place of values that may be secrets it says that they are
-    /// left out: those that routes give to upstreams, those of fields and parameters by whose names they are credentials,
-    /// and the queries of health checks. What is in files that it names is not part of it.
+    /// The active configuration, in the form of a file. Values that can be secrets are replaced: headers that routes
+    /// send to upstreams, values of fields and parameters with the name of a credential, and queries of health checks.
+    /// The contents of files are not included.
     pub fn shown(&self) -> Value {
         let mut routes = self.routes();
         routes.sort_by(|a, b| key_order(&a.key, &b.key));
@@ -104,7 +104,7 @@ impl Table {
             underscores_in_headers: self.underscores_in_headers,
             trailers: self.trailers.clone(),
         };
-        // Its keys are texts and its numbers finite, so nothing of it is beyond JSON.
+        // All keys are strings and all numbers finite, so this cannot fail.
         let mut shown = serde_json::to_value(configuration).unwrap_or_default();
         for route in shown.get_mut("routes").and_then(Value::as_array_mut).into_iter().flatten() {
             leave_out_secrets(route);
@@ -116,7 +116,7 @@ impl Table {
     }
 }
 
-/// Where values stand, and by which of their names they may be secret.
+/// The path of a map of values, and which names in it mark secrets.
 type Secrets = (&'static [&'static str], fn(&str) -> bool);
 
 const SECRETS_OF_ROUTES: [Secrets; 7] = [
@@ -129,7 +129,7 @@ const SECRETS_OF_ROUTES: [Secrets; 7] = [
     (&["query"], is_credential),
 ];
 
-/// Replaces what may be secret in a route.
+/// Replaces the secrets of a route.
 fn leave_out_secrets(route: &mut Value) {
     for (path, is_secret) in SECRETS_OF_ROUTES {
         let found = path.iter().try_fold(&mut *route, |value, step| value.get_mut(step));
@@ -145,7 +145,7 @@ fn replace(values: &mut Map<String, Value>, is_secret: fn(&str) -> bool) {
     }
 }
 
-/// Leaves the query of a path out, which may be there to be let in by.
+/// Replaces the query of a path, which can contain a credential.
 fn leave_out_query(path: Option<&mut Value>) {
     let Some(Value::String(path)) = path else { return };
     if let Some(at) = path.find('?') {

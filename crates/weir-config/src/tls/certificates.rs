@@ -1,4 +1,4 @@
-//! Which certificate a client is shown: by the name that it asks for, then by the signatures that it can check.
+//! Selection of a listener's certificate: by server name, then by the signature schemes of the client.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use webpki::EndEntityCert;
 use crate::collections::Sharded;
 use crate::host::suffixes;
 
-/// Ways to sign that keys are told apart by.
+/// Signature schemes that distinguish keys.
 const SCHEMES: [SignatureScheme; 5] = [
     SignatureScheme::ECDSA_NISTP256_SHA256,
     SignatureScheme::ECDSA_NISTP384_SHA384,
@@ -21,33 +21,33 @@ const SCHEMES: [SignatureScheme; 5] = [
     SignatureScheme::RSA_PSS_SHA256,
 ];
 
-/// A certificate, and the hosts that it is shown for.
+/// A certificate with its configured hosts.
 #[derive(Clone, Copy)]
 pub(crate) struct Named<'n> {
     certified: &'n Arc<CertifiedKey>,
-    /// Those that it carries where there are none.
+    /// If empty, the names in the certificate.
     hosts: &'n [String],
 }
 
 /// Hosts of all certificates but `*`, in lower case.
 type Hosts = HashSet<String, RandomState>;
 
-/// What stands among the hosts of a certificate for all names that it carries.
+/// Stands for all names in the certificate.
 const CARRIED: &str = "*";
 
-/// Certificates by the names that they are for. Versions share what they have in common.
+/// Certificates by server name. Versions share the parts that did not change.
 #[derive(Clone, Debug)]
 pub(crate) struct Names {
-    /// For clients that ask for no name, or for one that is not here; they are refused where there is none.
+    /// For clients without a server name, or with an unknown one; `None` rejects them.
     default: Option<Choice>,
     exact: Sharded<Choice>,
-    /// By what follows `*.`; such a name covers one label.
+    /// Names in certificates, by the part after `*.`. They cover one label.
     wildcards: Sharded<Choice>,
-    /// Of hosts that are named, by what follows `*.`; these cover any number of labels.
+    /// Configured hosts, by the part after `*.`. They cover any number of labels.
     suffixes: Sharded<Choice>,
 }
 
-/// The certificates for one name, at most one for each way to sign; ECDSA, the least work, goes first.
+/// The certificates for one name, at most one per signature scheme. ECDSA comes first, because it is cheapest.
 #[derive(Clone, Debug)]
 struct Choice {
     first: Arc<CertifiedKey>,
@@ -55,8 +55,8 @@ struct Choice {
 }
 
 impl Names {
-    /// Certificates in order; the first that is for a name and can sign in a way has it. An error tells the position of
-    /// one without hosts that no client would get.
+    /// The first certificate in order wins for each name and signature scheme. The error is the position of a
+    /// certificate without hosts that no client would get.
     pub(crate) fn new(certificates: &[Named<'_>], is_strict: bool) -> Result<Names, usize> {
         let mut names = Names {
             default: None,
@@ -68,7 +68,7 @@ impl Names {
         let hosts: Hosts = certificates.iter().flat_map(Named::own_hosts).collect();
         for (position, named) in certificates.iter().enumerate() {
             let is_used = names.add(named.certified, named.names(&hosts));
-            // The first one is shown to clients without a name, whatever its own.
+            // The first one is the default, whatever its names.
             if !is_used && named.hosts.is_empty() && (position > 0 || is_strict) {
                 return Err(position);
             }
@@ -87,8 +87,7 @@ impl Names {
         Ok(names)
     }
 
-    /// What clients get that ask for no name, or for one that is not here: the first certificate, and of those for its
-    /// first name the ones that are named for the same.
+    /// The default: the first certificate, and those for its first name that have the same hosts.
     fn default_of(&self, first: &Named<'_>, all: &[Named<'_>], hosts: &Hosts) -> Choice {
         let mut default = Choice::of(first.certified);
         let of_name = first.names(hosts).first().and_then(|name| self.slot(name));
@@ -101,7 +100,7 @@ impl Names {
         default
     }
 
-    /// Adds a certificate for these names; whether any of them has it then.
+    /// Adds a certificate for these names. Returns whether it is used for any of them.
     fn add(&mut self, certified: &Arc<CertifiedKey>, of_it: Vec<String>) -> bool {
         let mut is_used = false;
         for name in of_it {
@@ -120,8 +119,8 @@ impl Names {
         is_used
     }
 
-    /// The same with some of the certificates in place of former ones, for the same hosts; `None` where one of them
-    /// carries other names than the one before, or signs in other ways, so that others may have its names.
+    /// Replaces some certificates by renewed ones with the same hosts; `None` if a renewed one has other names or
+    /// signature schemes, because others may then win its names.
     pub(crate) fn renewed<'n>(
         &self,
         renewals: impl Iterator<Item = (&'n Arc<CertifiedKey>, Named<'n>)>,
@@ -148,7 +147,7 @@ impl Names {
         Some(names)
     }
 
-    /// What there is for `name` as a certificate spells it.
+    /// The certificates for `name` as a certificate spells it.
     fn slot(&self, name: &str) -> Option<&Choice> {
         match name.strip_prefix("*.") {
             Some(parent) => self.wildcards.get(parent),
@@ -156,7 +155,7 @@ impl Names {
         }
     }
 
-    /// What there is for a client that asks for `name`, in lower case.
+    /// The certificates for the server name `name`, in lower case.
     fn find(&self, name: &str) -> Option<&Choice> {
         let by_parent = || name.split_once('.').and_then(|(_, parent)| self.wildcards.get(parent));
         let by_suffix = || suffixes(name).find_map(|suffix| self.suffixes.get(&suffix[1..]));
@@ -169,13 +168,13 @@ impl<'n> Named<'n> {
         Named { certified, hosts }
     }
 
-    /// The hosts that it names, in lower case.
+    /// The configured hosts, in lower case.
     fn own_hosts(&self) -> impl Iterator<Item = String> {
         self.hosts.iter().filter(|host| *host != CARRIED).map(|host| host.to_ascii_lowercase())
     }
 
-    /// The names that it is shown for beside certificates for these `hosts`, as certificates spell them: those that it
-    /// carries and that none of them covers more specifically than its own do.
+    /// The names of this certificate next to certificates for these `hosts`: those in it that no host of another
+    /// certificate covers more specifically.
     fn names(&self, hosts: &Hosts) -> Vec<String> {
         let carried = names_of(self.certified);
         let own: Hosts = self.own_hosts().collect();
@@ -183,18 +182,18 @@ impl<'n> Named<'n> {
             Some(host) => own.contains(host),
             None => self.is_for_others(),
         };
-        // A wildcard that is wider than a host is good for that host.
+        // A certificate's wildcard is valid for a configured host below it.
         let is_narrowed = |host: &String| !carried.contains(host) && has_wildcard_of(&carried, host);
         let narrowed: Vec<String> = self.own_hosts().filter(is_narrowed).collect();
         carried.into_iter().filter(is_own).chain(narrowed).collect()
     }
 
-    /// Whether it is for the names that it carries and no host covers.
+    /// Whether it is used for the names in it that no configured host covers.
     fn is_for_others(&self) -> bool {
         self.hosts.is_empty() || self.hosts.iter().any(|host| host == CARRIED)
     }
 
-    /// Whether it is named for what `first` is for in the first place.
+    /// Whether it has the host that `first` is used for first.
     fn is_beside(&self, first: &Named<'_>) -> bool {
         match first.is_for_others() {
             true => self.is_for_others(),
@@ -203,7 +202,7 @@ impl<'n> Named<'n> {
     }
 }
 
-/// Whether a certificate that carries these names is good for `host`, in lower case, or for some of what it covers.
+/// Whether a certificate with these names is valid for `host`, in lower case, or for some names that it covers.
 pub(crate) fn is_carried(carried: &[String], host: &str) -> bool {
     match host.strip_prefix('*') {
         Some(suffix) => suffix.is_empty() || carried.iter().any(|name| name.ends_with(suffix)),
@@ -216,7 +215,7 @@ fn has_wildcard_of(carried: &[String], host: &str) -> bool {
     carried.iter().any(|name| name.strip_prefix("*.").is_some_and(|wide| Some(wide) == parent))
 }
 
-/// The most specific of `hosts` that covers a name, as a certificate spells it.
+/// The most specific of `hosts` that covers `name` as a certificate spells it.
 fn covering<'h>(hosts: &'h Hosts, name: &str) -> Option<&'h String> {
     if hosts.is_empty() {
         return None;
@@ -229,7 +228,7 @@ fn covering<'h>(hosts: &'h Hosts, name: &str) -> Option<&'h String> {
 impl ResolvesServerCert for Names {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let choice = match hello.server_name() {
-            // A name may end with the dot of the root.
+            // A server name can end with the dot of the root.
             Some(name) => self.find(name.strip_suffix('.').unwrap_or(name)),
             None => self.default.as_ref(),
         };
@@ -242,7 +241,7 @@ impl Choice {
         Choice { first: Arc::clone(certified), others: Vec::new() }
     }
 
-    /// Adds a certificate that signs in a way that none here does; whether it is one.
+    /// Adds a certificate with a new signature scheme. Returns whether it has one.
     fn add(&mut self, certified: &Arc<CertifiedKey>) -> bool {
         let is_new = |scheme: &SignatureScheme| !self.all().any(|here| signs(here, *scheme));
         if !SCHEMES.iter().any(|scheme| signs(certified, *scheme) && is_new(scheme)) {
@@ -267,7 +266,7 @@ impl Choice {
         std::iter::once(&self.first).chain(&self.others)
     }
 
-    /// The first whose signature the client can check. Where there is none the handshake breaks off, whichever it is.
+    /// The first certificate whose signature the client can verify. If there is none, the handshake fails anyway.
     fn for_client(&self, offered: &[SignatureScheme]) -> Arc<CertifiedKey> {
         let is_known = |certified: &&Arc<CertifiedKey>| certified.key.choose_scheme(offered).is_some();
         let known = if self.others.is_empty() { None } else { self.all().find(is_known) };
@@ -287,7 +286,7 @@ fn rank(certified: &Arc<CertifiedKey>) -> u8 {
     }
 }
 
-/// The DNS names that a certificate is for, in lower case.
+/// The DNS names in a certificate, in lower case.
 pub(crate) fn names_of(certified: &CertifiedKey) -> Vec<String> {
     let Some(Ok(certificate)) = certified.cert.first().map(EndEntityCert::try_from) else {
         return Vec::new();

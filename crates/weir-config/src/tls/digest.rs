@@ -1,4 +1,4 @@
-//! SHA-256 (FIPS 180-4), by the library that does TLS.
+//! SHA-256 (FIPS 180-4).
 
 use aws_lc_rs::digest::{Context, SHA256};
 
@@ -7,7 +7,7 @@ pub fn sha256(bytes: &[u8]) -> [u8; 32] {
     sha256_of([bytes])
 }
 
-/// The digest of `parts` as if they were one text.
+/// The digest of the concatenated `parts`.
 pub(crate) fn sha256_of<const N: usize>(parts: [&[u8]; N]) -> [u8; 32] {
     let mut context = Context::new(&SHA256);
     for part in parts {

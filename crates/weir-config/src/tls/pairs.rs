@@ -1,4 +1,4 @@
-//! Certificates with their keys: made once for whoever names them, and again only where a file has changed.
+//! Certificates with their keys: loaded once for all resources that name them, and again only if a file changed.
 
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ use crate::files::{Content, FileProblem, Files};
 use crate::model::PairFiles;
 use crate::tls::policy::default_provider;
 
-/// The pairs of a state, by the names of the files that they were made of. Versions share what they have in common.
+/// Loaded pairs, by file names. Versions share the parts that did not change.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pairs(Sharded<LoadedPair>);
 
-/// The pairs of the next state, made one by one.
+/// Loads pairs for the next version.
 pub(crate) struct PairLoader<'f> {
-    /// Those in force, then those of a try that came to nothing.
+    /// The active pairs, then those of a refused attempt.
     former: [&'f Pairs; 2],
     pub(crate) loaded: Pairs,
     provider: CryptoProvider,
@@ -37,12 +37,12 @@ impl<'f> PairLoader<'f> {
         PairLoader { former, loaded: Pairs::default(), provider: default_provider() }
     }
 
-    /// The same where all that are in force are still named.
+    /// Starts with all active pairs, if they are still named.
     pub(crate) fn extending(former: [&'f Pairs; 2]) -> PairLoader<'f> {
         PairLoader { loaded: former[0].clone(), ..PairLoader::new(former) }
     }
 
-    /// The pair of `named`; the former one where its contents are the same.
+    /// The pair of `named`, loaded again only if a file changed.
     pub(crate) fn pair(
         &mut self,
         named: &PairFiles<'_>,
@@ -86,7 +86,7 @@ impl PairFiles<'_> {
                 let message = format!("`{}` is not the private key of `{}`", self.key, self.certificate);
                 let mut fault =
                     files.problem(&of_key, self.key, message, "use the private key of this certificate");
-                // Either may be the one that is still to come.
+                // Either file can be the one that is not updated yet.
                 fault.files.push(self.certificate.to_owned());
                 fault
             }
@@ -132,7 +132,7 @@ fn private_key(
     })
 }
 
-/// The authorities of `file`, each of which must be one.
+/// The CA certificates in `file`.
 pub(crate) fn authorities(
     files: &Files<'_>,
     field: &str,
@@ -145,7 +145,7 @@ pub(crate) fn authorities(
     Ok(Arc::new(roots))
 }
 
-/// The fault of a file whose certificates are not those of authorities.
+/// The problem of a file that contains no CA certificates.
 pub(crate) fn no_authorities(
     files: &Files<'_>,
     field: &str,
@@ -156,7 +156,7 @@ pub(crate) fn no_authorities(
     files.problem(field, file, format!("`{file}`: {error}"), remedy)
 }
 
-/// The response of `file`, where it looks like a good one. What it says of which certificate is for clients to judge.
+/// The OCSP response in `file`, if it is well-formed. Clients check which certificate it is for.
 fn ocsp_response(files: &Files<'_>, field: &str, file: &str) -> Result<Vec<u8>, Box<FileProblem>> {
     let bytes = files.content(field, file)?.bytes();
     let remedy = "use a DER file from the OCSP responder: `openssl ocsp .. -respout FILE`";
@@ -170,8 +170,8 @@ fn ocsp_response(files: &Files<'_>, field: &str, file: &str) -> Result<Vec<u8>, 
     }
 }
 
-/// The status of an OCSP response (RFC 6960, 4.2.1): a sequence that is as long as the file and begins with an
-/// enumerated value of one byte.
+/// The status of an OCSP response (RFC 6960, 4.2.1): a sequence as long as the file that starts with an enumerated
+/// value of one byte.
 fn ocsp_status(der: &[u8]) -> Option<u8> {
     let (&length, rest) = der.strip_prefix(&[0x30])?.split_first()?;
     let (length, content) = match length {

@@ -1,4 +1,4 @@
-//! Clients whose TLS is passed on sealed, by the name that they ask for.
+//! TLS passthrough by server name.
 
 use std::sync::Arc;
 
@@ -8,14 +8,14 @@ use crate::collections::FastMap;
 use crate::host::{HostPattern, suffixes};
 use crate::model::{Instead, Passthrough};
 
-/// Backends by the names that clients ask for in their handshakes.
+/// Backends by server name.
 #[derive(Debug)]
 pub struct ByName {
     entries: Vec<Passthrough>,
     exact: FastMap<Box<str>, usize>,
-    /// By the suffix with its dot.
+    /// By suffix, including its dot.
     suffixes: FastMap<Box<str>, usize>,
-    /// For clients that none of those is for.
+    /// For all other clients.
     every: Option<usize>,
     tls: Option<Arc<ServerConfig>>,
 }
@@ -23,16 +23,16 @@ pub struct ByName {
 /// Where a client's TLS goes.
 #[derive(Clone, Copy, Debug)]
 pub enum Destination<'d> {
-    /// To this backend, sealed.
+    /// Forwarded to this backend.
     Backend(&'d str),
-    /// Nowhere: it ends here.
+    /// Terminated here.
     Here(&'d Arc<ServerConfig>),
-    /// Nobody speaks with the client.
+    /// The connection is closed.
     Closed,
 }
 
 impl ByName {
-    /// For a client that asks for `name`, in lower case: exact names go first, then the longest suffix.
+    /// The destination for the server name `name`, in lower case: exact names first, then the longest suffix.
     pub fn destination(&self, name: Option<&str>) -> Destination<'_> {
         let found = name.and_then(|name| self.find(name)).or(self.every);
         match found.map(|index| &self.entries[index]) {
@@ -52,7 +52,7 @@ impl ByName {
         self.tls.as_ref()
     }
 
-    /// Those of `entries`; `former` stays where nothing has changed.
+    /// The destinations of `entries`; `former` is shared if nothing changed.
     pub(crate) fn make(
         entries: &[Passthrough],
         tls: Option<&Arc<ServerConfig>>,
@@ -76,7 +76,7 @@ impl ByName {
                 match HostPattern::parse(host) {
                     Ok(HostPattern::Exact(name)) => drop(made.exact.insert(name.into(), index)),
                     Ok(HostPattern::Suffix(suffix)) => drop(made.suffixes.insert(suffix.into(), index)),
-                    // What is no pattern and has been checked is `*`.
+                    // The only valid text that is no pattern is `*`.
                     Err(_) => made.every = Some(index),
                 }
             }

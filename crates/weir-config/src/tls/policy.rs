@@ -1,4 +1,4 @@
-//! Which versions, suites and groups are spoken: what a configuration names, in rustls' terms.
+//! TLS versions, cipher suites and key exchange groups, in the terms of rustls.
 
 use rustls::crypto::aws_lc_rs::{self, cipher_suite, kx_group};
 use rustls::crypto::{CryptoProvider, SupportedKxGroup};
@@ -7,7 +7,7 @@ use rustls::{SupportedCipherSuite, SupportedProtocolVersion, version};
 use crate::model::{Tls, TlsVersion};
 use crate::problem::Problem;
 
-/// A suite by its names.
+/// A cipher suite with its names.
 struct Suite {
     iana: &'static str,
     openssl: &'static str,
@@ -24,8 +24,8 @@ const fn suite(
     Suite { iana, openssl, version, suite }
 }
 
-/// All suites, in the order that holds where none is said. AES-128 goes first: the least work for the same security, and
-/// what others choose too.
+/// All suites, in the default order of preference. AES-128 comes first: least work for the same security, and the
+/// choice of other servers too.
 static SUITES: [Suite; 9] = [
     suite(
         "TLS_AES_128_GCM_SHA256",
@@ -83,13 +83,13 @@ static SUITES: [Suite; 9] = [
     ),
 ];
 
-/// A group of key exchanges by the names that it has.
+/// A key exchange group with its names.
 struct Group {
     names: &'static [&'static str],
     group: &'static &'static dyn SupportedKxGroup,
 }
 
-/// All groups, in the order in which they are offered to upstreams.
+/// All groups, in the order in which upstreams get them.
 static GROUPS: [Group; 4] = [
     Group { names: &["X25519"], group: &kx_group::X25519 },
     Group { names: &["P-256", "secp256r1", "prime256v1"], group: &kx_group::SECP256R1 },
@@ -97,7 +97,7 @@ static GROUPS: [Group; 4] = [
     Group { names: &["X25519MLKEM768"], group: &kx_group::X25519MLKEM768 },
 ];
 
-/// What both sides of a handshake are made of where nothing is said.
+/// The default for both sides of a handshake.
 pub(crate) fn default_provider() -> CryptoProvider {
     CryptoProvider {
         cipher_suites: SUITES.iter().map(|known| *known.suite).collect(),
@@ -106,7 +106,7 @@ pub(crate) fn default_provider() -> CryptoProvider {
     }
 }
 
-/// What handshakes of a listener are made of. What is not known was refused by [`check`].
+/// The provider for handshakes of a listener. [`check`] rejects unknown names.
 pub(crate) fn provider(tls: &Tls) -> CryptoProvider {
     let mut provider = default_provider();
     if !tls.ciphers.is_empty() {
@@ -120,7 +120,7 @@ pub(crate) fn provider(tls: &Tls) -> CryptoProvider {
     provider
 }
 
-/// The versions that a listener speaks.
+/// The enabled versions of a listener.
 pub(crate) fn versions(tls: &Tls) -> Vec<&'static SupportedProtocolVersion> {
     spoken(tls)
         .iter()
@@ -131,7 +131,7 @@ pub(crate) fn versions(tls: &Tls) -> Vec<&'static SupportedProtocolVersion> {
         .collect()
 }
 
-/// Whether what `tls`, at `place`, names is known and fits together.
+/// Validates versions, cipher suites and groups of `tls`, the value of the field `place`.
 pub(crate) fn check(place: &str, tls: &Tls) -> Result<(), Problem> {
     for (index, version) in tls.versions.iter().enumerate() {
         if tls.versions[..index].contains(version) {

@@ -1,13 +1,13 @@
-//! Session tickets: what a client keeps of a session, sealed, so that its next handshake takes no signature.
+//! Session tickets: an encrypted session that the client keeps, so that its next handshake needs no signature.
 //!
 //! ```text
-//! ticket = name of its key (16 bytes) | second in which it was made (8) | nonce (12) | session, sealed | tag (16)
+//! ticket = name of its key (16 bytes) | creation time in s (8) | nonce (12) | encrypted session | tag (16)
 //! ```
 //!
-//! One sealer stands in every worker's configuration of a listener. Keys come from a file, shared by a fleet, or are
-//! random and take turns: one seals for half a ticket's lifetime, and goes on opening for a whole one. A ticket is never
-//! taken once its lifetime is over, whatever key it was made with. Keys are derived for one binding, the listener and
-//! what it asks of its clients: a ticket of another one does not open.
+//! All workers of a listener share one ticketer. Keys come from a file, shared by a fleet, or are random and rotate: a
+//! key encrypts for half the lifetime of a ticket, and decrypts for a whole lifetime after that. Expired tickets are
+//! never accepted, whatever their key. Keys are derived for one binding, the listener and its client authentication:
+//! tickets of another binding do not decrypt.
 
 use std::fmt;
 use std::sync::Arc;
@@ -25,22 +25,22 @@ use crate::files::LineProblem;
 
 const NAME_BYTES: usize = 16;
 const TIME_BYTES: usize = 8;
-/// What goes before a nonce, and is authentic though not secret.
+/// The part before the nonce, which is authenticated but not secret.
 const START_BYTES: usize = NAME_BYTES + TIME_BYTES;
 const KEY_BYTES: usize = 32;
 
-/// How far the clocks of a fleet may be apart.
+/// Maximum clock skew within a fleet.
 const SKEW_S: u64 = 300;
 
-/// A secret of a file, in bytes: what is less would be guessed, more is mistaken for another file.
+/// Length of a secret in a file, in bytes: shorter ones can be guessed, longer ones are probably another file.
 const SECRET_BYTES: std::ops::RangeInclusive<usize> = 32..=128;
-/// Secrets of a file: so many keys a ticket is looked for in.
+/// Maximum number of secrets in a file: each ticket is tried with all keys.
 const SECRETS_MAX: usize = 16;
 
 /// What the keys of a listener are derived for.
 pub(crate) type Binding = [u8; 32];
 
-/// Seals and opens the tickets of one listener.
+/// Encrypts and decrypts the tickets of one listener.
 pub(crate) struct Ticketer {
     lifetime_s: u64,
     binding: Binding,
@@ -49,9 +49,9 @@ pub(crate) struct Ticketer {
 
 /// The keys at one time.
 struct Keys {
-    /// The last one seals.
+    /// The last one encrypts.
     all: Vec<Key>,
-    /// The second from which on another one must seal.
+    /// The second from which on another key must encrypt.
     next_s: u64,
 }
 
@@ -59,11 +59,11 @@ struct Keys {
 struct Key {
     name: [u8; NAME_BYTES],
     key: Arc<LessSafeKey>,
-    /// The second from which on it opens nothing.
+    /// The second from which on it decrypts nothing.
     end_s: u64,
 }
 
-/// Reads the secrets of a file, one a line in base64; empty lines and those that begin with `#` are passed over.
+/// Reads the secrets of a file, one per line in base64. Empty lines and lines that start with `#` are ignored.
 pub(crate) fn read_secrets(bytes: &[u8]) -> Result<Vec<Vec<u8>>, LineProblem> {
     let remedy =
         "write one key per line, as `openssl rand -base64 48` prints it; the first encrypts, all decrypt";
@@ -90,7 +90,7 @@ pub(crate) fn read_secrets(bytes: &[u8]) -> Result<Vec<Vec<u8>>, LineProblem> {
 }
 
 impl Ticketer {
-    /// With keys of its own, which change by themselves.
+    /// A ticketer with random keys that rotate.
     pub(crate) fn random(lifetime_s: u64, binding: Binding, now_s: u64) -> Result<Ticketer, Unspecified> {
         let ticketer = Ticketer {
             lifetime_s,
@@ -101,7 +101,7 @@ impl Ticketer {
         Ok(ticketer)
     }
 
-    /// With the secrets of a file, the first of which seals.
+    /// A ticketer with the secrets of a file. The first one encrypts.
     pub(crate) fn shared(
         lifetime_s: u64,
         binding: Binding,
@@ -119,12 +119,12 @@ impl Ticketer {
             return Some(keys);
         }
         let after = Arc::new(self.after(&keys, now_s).ok()?);
-        // Where another worker was first, its keys are taken and these are dropped.
+        // If another worker was first, its keys are used and these are dropped.
         self.keys.compare_and_swap(&keys, after);
         Some(self.keys.load())
     }
 
-    /// The keys that follow `keys`: a new one, and those that may still have something to open.
+    /// The keys after `keys`: a new one, and those that can still decrypt a ticket.
     fn after(&self, keys: &Keys, now_s: u64) -> Result<Keys, Unspecified> {
         let mut secret = [0; KEY_BYTES];
         rand::fill(&mut secret)?;

@@ -1,4 +1,4 @@
-//! How a listener speaks with its clients: plain text, TLS made of certificates, or TLS that is passed on.
+//! Transport of a listener: plain HTTP, TLS, or TLS passthrough.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,19 +20,19 @@ use crate::tls::passthrough::ByName;
 use crate::tls::policy;
 use crate::tls::tickets::{Binding, Ticketer, read_secrets};
 
-/// How clients of a listener are spoken with.
+/// The transport of a listener.
 #[derive(Clone, Debug, Default)]
 pub enum Transport {
-    /// In plain text.
+    /// Plain HTTP.
     #[default]
     Plain,
-    /// Through TLS.
+    /// TLS.
     Tls(Arc<ServerConfig>),
-    /// By the name that they ask for: their TLS is passed on, or spoken.
+    /// Passthrough or TLS, by server name.
     ByName(Arc<ByName>),
 }
 
-/// TLS of a listener, and what it was made of. Versions that change nothing of that share it.
+/// TLS of a listener, and what it was made from. Versions that did not change it share it.
 #[derive(Debug)]
 pub(crate) struct ServerTls {
     tls: Arc<Tls>,
@@ -40,7 +40,7 @@ pub(crate) struct ServerTls {
     names: Arc<Names>,
     secrets: Option<Content>,
     binding: Binding,
-    /// Goes on over versions as long as the binding and its keys stay: certificates may change under it.
+    /// Kept across versions as long as binding and keys stay the same: certificates can change.
     ticketer: Option<Arc<Ticketer>>,
     pub(crate) config: Arc<ServerConfig>,
 }
@@ -55,12 +55,12 @@ pub(crate) struct ListenerTls<'l> {
 }
 
 impl ServerTls {
-    /// The certificates, each with the file that it is read from.
+    /// The certificates, each with its file.
     pub(crate) fn certificates(&self) -> impl Iterator<Item = (&str, &Arc<CertifiedKey>)> {
         self.tls.pairs().map(|pair| pair.certificate).zip(&self.pairs)
     }
 
-    /// TLS of `listener`, whose key is `key`; what stays of the `former` ones is shared.
+    /// Loads TLS of a listener. What did not change since `former` is shared.
     pub(crate) fn load(
         of: ListenerTls<'_>,
         contents: &BTreeMap<String, Content>,
@@ -81,7 +81,7 @@ impl ServerTls {
         ServerTls::of_pairs(of, made, &files, former).map_err(|fault| vec![*fault])
     }
 
-    /// In the order in which the listener names them.
+    /// The certificates, in the order of the configuration.
     pub(crate) fn pairs(&self) -> &[Arc<CertifiedKey>] {
         &self.pairs
     }
@@ -132,8 +132,8 @@ impl ServerTls {
         }))
     }
 
-    /// The same after these files have changed. Pairs that are renewed take the places of those before; all else is made
-    /// anew where that is not enough.
+    /// TLS after these files changed. Renewed certificates replace the former ones; if that is not enough, everything
+    /// is loaded again.
     pub(crate) fn reload(
         self: &Arc<ServerTls>,
         key: &str,
@@ -189,10 +189,10 @@ impl ServerTls {
     }
 }
 
-/// What tickets of `listener` are bound to: itself, and what it asks of its clients. Who has changed either must not
-/// meet sessions from before.
+/// What tickets of `listener` are bound to: the listener and its client authentication. After a change of either,
+/// earlier sessions must not be resumed.
 fn binding(listener: &Listener, tls: &Tls, ca: Option<&Content>) -> Binding {
-    // In a fleet each has an address of its own, so that there the name counts.
+    // Gateways of a fleet have different addresses, so there the name identifies the listener.
     let is_shared = tls.tickets.keys().is_some_and(|keys| keys.file.is_some());
     let name = listener.name.clone().filter(|_| is_shared).unwrap_or_else(|| listener.address.to_string());
     let policy = match (ca, tls.client_auth) {
@@ -200,7 +200,7 @@ fn binding(listener: &Listener, tls: &Tls, ca: Option<&Content>) -> Binding {
         (Some(_), Some(ClientAuth::Optional)) => 1,
         (Some(_), _) => 2,
     };
-    // A length goes first, so that no two listeners come to the same bytes.
+    // The length comes first, so that different listeners never have the same bytes.
     let length = (name.len() as u64).to_be_bytes();
     sha256_of([&length, name.as_bytes(), &[policy], ca.map_or(&[][..], Content::bytes)])
 }
@@ -251,7 +251,7 @@ fn server_config(
     let mut config = builder.with_cert_resolver(names);
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     config.ignore_client_order = true;
-    // Tickets hold all there is to resume; a store would be a lock that all workers take for every handshake.
+    // Tickets contain everything for resumption; a store would be a lock for all workers in every handshake.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     match ticketer {
         Some(ticketer) => config.ticketer = ticketer,
@@ -276,7 +276,7 @@ fn verifier(
     builder.build().map_err(|error| no_authorities(files, field, ca, &error))
 }
 
-/// The fault of a certificate that no client would get.
+/// The problem of a certificate that no client would get.
 fn unused(files: &Files<'_>, tls: &Tls, position: usize) -> Box<FileProblem> {
     let (field, file) = tls
         .pairs()

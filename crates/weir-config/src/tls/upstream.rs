@@ -1,4 +1,4 @@
-//! TLS with the endpoints of a backend.
+//! TLS to the endpoints of a backend.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
@@ -14,34 +14,34 @@ use crate::model::{BackendTls, PairFiles, SYSTEM_AUTHORITIES, UpstreamAddress};
 use crate::problem::Problem;
 use crate::tls::policy;
 
-/// How endpoints of a backend are spoken with through TLS. All workers share it, and with it the sessions to resume;
-/// another backend, or this one with another certificate or other authorities, has one of its own.
+/// TLS to the endpoints of a backend. All workers share it, including sessions for resumption. Other backends, and
+/// versions with other certificates, have their own.
 #[derive(Debug)]
 pub struct UpstreamTls {
     tls: BackendTls,
     ca: Content,
     own: Option<Arc<CertifiedKey>>,
-    /// What handshakes begin with.
+    /// The configuration of handshakes.
     pub config: Arc<ClientConfig>,
     name: Option<ServerName<'static>>,
 }
 
 impl UpstreamTls {
-    /// Whom the certificate of `endpoint` must be for.
+    /// The name or address that the certificate of `endpoint` must be valid for.
     pub fn name(&self, endpoint: &UpstreamAddress) -> ServerName<'static> {
         self.name.clone().unwrap_or_else(|| match endpoint {
             UpstreamAddress::Ip(address) => ServerName::from(address.ip()),
-            // Validation has asked for a name; no certificate is for this one.
+            // Validation requires `sni` here; no certificate is valid for this address.
             UpstreamAddress::Unix(_) => ServerName::from(IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
         })
     }
 
-    /// Whether it is made of one of these files.
+    /// Whether it uses one of these files.
     pub(crate) fn names_any(&self, files: &BTreeSet<&str>) -> bool {
         self.tls.files().into_iter().any(|(_, file)| files.contains(file))
     }
 
-    /// The same after some files have changed.
+    /// TLS after some files changed.
     pub(crate) fn reload(
         self: &Arc<UpstreamTls>,
         name: &str,
@@ -51,7 +51,7 @@ impl UpstreamTls {
         UpstreamTls::load(name, &self.tls, contents, Some(self), pairs)
     }
 
-    /// TLS with the backend `name`; `former` stays where nothing has changed.
+    /// Loads TLS to the backend `name`; `former` is shared if nothing changed.
     pub(crate) fn load(
         name: &str,
         tls: &BackendTls,
@@ -96,7 +96,7 @@ impl UpstreamTls {
     }
 }
 
-/// Systems trust authorities that not every library can read; those are left out.
+/// Systems trust CA certificates that not every library can parse; those are skipped.
 fn system_authorities(files: &Files<'_>, content: &Content) -> Result<Arc<RootCertStore>, Box<FileProblem>> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(CertificateDer::pem_slice_iter(content.bytes()).filter_map(Result::ok));

@@ -1,4 +1,4 @@
-//! Which hosts of routes certificates are for.
+//! Which hosts of routes certificates are valid for.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -10,18 +10,18 @@ use crate::host::{HostPattern, suffixes};
 use crate::model::Route;
 use crate::tls::certificates::names_of;
 
-/// The hosts that routes name, as certificates are compared with them.
+/// The hosts of routes, in the form that certificates are compared with.
 #[derive(Default)]
 pub(super) struct CertifiedHosts {
     exact: HashSet<String, RandomState>,
-    /// What stands behind the first dot of those.
+    /// The parts of those after their first dot.
     parents: HashSet<String, RandomState>,
     /// With their dots, as in `.example.com`.
     suffixes: HashSet<String, RandomState>,
 }
 
 impl CertifiedHosts {
-    /// Those of `routes`; `None` where a route is for every host.
+    /// The hosts of `routes`; `None` if a route matches every host.
     pub(super) fn of<'r>(routes: impl Iterator<Item = &'r Route>) -> Option<CertifiedHosts> {
         let mut hosts = CertifiedHosts::default();
         for route in routes {
@@ -41,13 +41,14 @@ impl CertifiedHosts {
         (!hosts.exact.is_empty() || !hosts.suffixes.is_empty()).then_some(hosts)
     }
 
-    /// Whether `certified` is for any of them. One without DNS names is for addresses, which routes seldom name.
+    /// Whether `certified` is valid for any of them. Certificates without DNS names are for IP addresses, which routes
+    /// seldom name.
     pub(super) fn have_any_of(&self, certified: &Arc<CertifiedKey>) -> bool {
         let names = names_of(certified);
         names.is_empty() || names.iter().any(|name| self.have(name))
     }
 
-    /// Whether a host that has `name`, as a certificate spells it, is one of them.
+    /// Whether `name`, as a certificate spells it, covers one of them.
     fn have(&self, name: &str) -> bool {
         match name.strip_prefix("*.") {
             Some(parent) => self.parents.contains(parent) || self.is_below_suffix(&format!("x.{parent}")),

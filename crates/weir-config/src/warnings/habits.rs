@@ -1,4 +1,4 @@
-//! What means something in other gateways' configurations, and here is taken letter by letter.
+//! Habits from other gateways: text that has a meaning there, and is literal here.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use crate::filters::HeaderChanges;
 use crate::model::Route;
 use crate::problem::Problem;
 
-/// What of the route at `key` is most likely meant as in another gateway.
+/// The parts of the route at `key` that are probably meant as in another gateway.
 pub(super) fn of_route(key: &str, route: &Route) -> Vec<Problem> {
     let changes =
         [("request_headers", &route.request_headers), ("response_headers", &route.response_headers)];
@@ -62,7 +62,7 @@ fn variable_in(value: &str) -> Option<&str> {
     })
 }
 
-/// Paths with a star at their end: a prefix takes all that is below it anyway.
+/// Paths with a trailing star: a prefix matches everything below it anyway.
 fn starred_paths(key: &str, route: &Route) -> Vec<Problem> {
     let prefix = route.path.iter().map(|path| ("path", path));
     let exact = route.exact.iter().flat_map(|paths| paths.as_slice()).map(|path| ("exact", path));

@@ -1,6 +1,6 @@
-//! Rules that another spelling of their path gets around: the gateway gives it to a route that allows more, and some
-//! upstreams read it as the path of the rule. The rules for paths are such by default that there is none; what is left
-//! then is the slash behind a whole path.
+//! Rules that another spelling of their path bypasses: the gateway matches it to a route that allows more, and some
+//! upstreams read it as the path of the rule. With the default rules for paths, only a trailing slash after an exact
+//! path can do that.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -15,25 +15,25 @@ use crate::path::{NormalTarget, PathParameters};
 use crate::problem::Problem;
 use crate::table::Table;
 
-/// How much a route keeps from upstreams.
+/// How much a route protects upstreams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Guard {
     Nothing,
-    /// Requests without a token.
+    /// Rejects requests without a token.
     Tokens,
-    /// Every request.
+    /// Rejects every request.
     All,
 }
 
-/// The most look-ups for all rules together: a second or two, for configurations with many hosts and many rules.
+/// Maximum number of lookups for all rules: a second or two, for configurations with many hosts and rules.
 const LOOK_UPS_MAX: usize = 1_000_000;
 
-/// Spellings that have the same readers and the same remedy.
+/// Spellings with the same readers and the same remedy.
 struct Kind {
-    /// For whole paths only.
+    /// For exact paths only.
     is_exact: bool,
     /// The spellings of a path, the simplest first.
-    spell: fn(&str, &Laxer<'_>) -> Vec<String>,
+    spell: fn(&str, &Probes<'_>) -> Vec<String>,
     readers: &'static str,
     remedy: &'static str,
 }
@@ -65,9 +65,9 @@ const KINDS: [Kind; 4] = [
     },
 ];
 
-/// What the routes of a table name, as far as requests for it may get around a rule.
-struct Laxer<'t> {
-    /// The prefixes of routes that pass requests on.
+/// The names in routes that can be part of a bypass.
+struct Probes<'t> {
+    /// The prefixes of routes that forward requests.
     prefixes: BTreeSet<&'t str>,
     /// A host for each pattern.
     hosts: BTreeSet<String>,
@@ -76,52 +76,53 @@ struct Laxer<'t> {
     look_ups_left: Cell<usize>,
 }
 
-/// Whoever asks for a path.
+/// Who sends the request.
 #[derive(Clone, PartialEq)]
-struct Asker<'a> {
+struct Sender<'a> {
     scope: Scope,
     host: &'a str,
     method: &'a str,
 }
 
-/// A spelling that gets around a rule.
+/// A spelling that bypasses a rule.
 struct Bypass<'t> {
     rule: &'t RouteEntry,
     field: &'static str,
     path: &'t str,
     spelling: String,
-    /// Who asks, where a plain GET does not do.
+    /// The sender, if a plain GET is not enough.
     by: String,
-    /// Where it leads.
+    /// The route that matches it.
     other: usize,
 }
 
-/// One problem for each kind of spelling that gets around a rule of `table`.
+/// One problem for each kind of spelling that bypasses a rule of `table`.
 pub(super) fn around_rules(table: &Table) -> Vec<Problem> {
     let routes = table.routes();
-    let laxer = Laxer::of(table, &routes);
+    let probes = Probes::of(table, &routes);
     let rules: Vec<&Arc<RouteEntry>> =
         routes.into_iter().filter(|entry| guard(&entry.route) > Guard::Nothing).collect();
-    let told_of = |kind: &Kind| {
-        let mut around = rules.iter().filter_map(|rule| bypass(table, rule, kind, &laxer));
+    let problem_of = |kind: &Kind| {
+        let mut around = rules.iter().filter_map(|rule| bypass(table, rule, kind, &probes));
         let first = around.next()?;
-        Some(told(table, kind, &first, around.count()))
+        Some(problem(table, kind, &first, around.count()))
     };
-    KINDS.iter().filter_map(told_of).collect()
+    KINDS.iter().filter_map(problem_of).collect()
 }
 
-/// The first spelling that gets around the rule. Each is put to the table itself, by everyone who gets the rule.
-fn bypass<'t>(table: &Table, rule: &'t RouteEntry, kind: &Kind, laxer: &Laxer<'_>) -> Option<Bypass<'t>> {
+/// The first spelling that bypasses the rule. Each is looked up in the table, for everyone whose requests match the
+/// rule.
+fn bypass<'t>(table: &Table, rule: &'t RouteEntry, kind: &Kind, probes: &Probes<'_>) -> Option<Bypass<'t>> {
     let route = &rule.route;
     let prefix = route.path.iter().filter(|_| !kind.is_exact);
     let prefix = prefix.map(|path| ("path", path.strip_suffix('/').unwrap_or(path)));
     let exact = route.exact.iter().flat_map(OneOrMany::as_slice);
     let exact = exact.map(|path| ("exact", path.as_str())).filter(|(_, path)| !path.ends_with('/'));
-    let hosts = hosts_of(route, laxer);
+    let hosts = hosts_of(route, probes);
     let own = rule.position as usize;
     for (field, path) in prefix.chain(exact).filter(|(_, path)| !path.is_empty()) {
-        let spellings = (kind.spell)(path, laxer);
-        // What is refused or normalized gets around nothing.
+        let spellings = (kind.spell)(path, probes);
+        // Rejected and normalized spellings bypass nothing.
         let passing = spellings.into_iter().filter_map(|spelling| {
             let matched = NormalTarget::of(&spelling, &table.paths).ok()?.path().to_owned();
             (matched != path).then_some((spelling, matched))
@@ -130,9 +131,9 @@ fn bypass<'t>(table: &Table, rule: &'t RouteEntry, kind: &Kind, laxer: &Laxer<'_
         if passing.is_empty() {
             continue;
         }
-        for asker in askers(table, route, &hosts, laxer) {
-            let find = |path: &str| laxer.find(table, &asker, path);
-            // What asks for more than host, path and method is not asked here.
+        for sender in senders(table, route, &hosts, probes) {
+            let find = |path: &str| probes.find(table, &sender, path);
+            // Rules with further conditions are not checked.
             if find(path) != Some(own) {
                 continue;
             }
@@ -140,7 +141,7 @@ fn bypass<'t>(table: &Table, rule: &'t RouteEntry, kind: &Kind, laxer: &Laxer<'_
                 let Some(other) = find(matched) else { continue };
                 let other_route = &table.parts.routes[other].entry.route;
                 if is_passed_on(other_route) && guard(other_route) < guard(route) {
-                    let by = told_asker(table, route, &hosts, &asker);
+                    let by = describe_sender(table, route, &hosts, &sender);
                     return Some(Bypass { rule, field, path, spelling: spelling.clone(), by, other });
                 }
             }
@@ -149,11 +150,11 @@ fn bypass<'t>(table: &Table, rule: &'t RouteEntry, kind: &Kind, laxer: &Laxer<'_
     None
 }
 
-impl<'t> Laxer<'t> {
-    fn of(table: &Table, routes: &[&'t Arc<RouteEntry>]) -> Laxer<'t> {
+impl<'t> Probes<'t> {
+    fn of(table: &Table, routes: &[&'t Arc<RouteEntry>]) -> Probes<'t> {
         let all = || routes.iter().map(|entry| &*entry.route);
         let lax = all().filter(|route| is_passed_on(route));
-        Laxer {
+        Probes {
             prefixes: lax.filter_map(|route| route.path.as_deref()).collect(),
             hosts: all().flat_map(|route| &route.hosts).map(|host| sample(host)).collect(),
             methods: all().flat_map(|route| &route.methods).map(String::as_str).collect(),
@@ -162,9 +163,9 @@ impl<'t> Laxer<'t> {
         }
     }
 
-    fn find(&self, table: &Table, asker: &Asker<'_>, path: &str) -> Option<usize> {
+    fn find(&self, table: &Table, sender: &Sender<'_>, path: &str) -> Option<usize> {
         self.look_ups_left.set(self.look_ups_left.get().checked_sub(1)?);
-        let Asker { scope, host, method } = *asker;
+        let Sender { scope, host, method } = *sender;
         let view = RequestView { method, scope, ..RequestView::get(host, path) };
         table.find(&view).map(|found| found.route)
     }
@@ -175,8 +176,8 @@ fn sample(pattern: &str) -> String {
     pattern.replacen('*', "x", 1).to_ascii_lowercase()
 }
 
-/// The hosts to ask for: those of the rule, and those of other routes that it matches as well.
-fn hosts_of(route: &Route, laxer: &Laxer<'_>) -> Vec<String> {
+/// The hosts to try: those of the rule, and those of other routes that it matches.
+fn hosts_of(route: &Route, probes: &Probes<'_>) -> Vec<String> {
     let patterns: Vec<HostPattern> =
         route.hosts.iter().filter_map(|host| HostPattern::parse(host).ok()).collect();
     let own: Vec<String> = match patterns.is_empty() {
@@ -184,28 +185,30 @@ fn hosts_of(route: &Route, laxer: &Laxer<'_>) -> Vec<String> {
         false => route.hosts.iter().map(|host| sample(host)).collect(),
     };
     let is_matched =
-        |host: &&String| patterns.is_empty() || patterns.iter().any(|pattern| pattern.takes(host));
-    let others = laxer.hosts.iter().filter(is_matched).filter(|host| !own.contains(host));
+        |host: &&String| patterns.is_empty() || patterns.iter().any(|pattern| pattern.matches(host));
+    let others = probes.hosts.iter().filter(is_matched).filter(|host| !own.contains(host));
     let others: Vec<String> = others.cloned().collect();
     [own, others].concat()
 }
 
-/// Who gets the rule: the nearest first. Rules without methods are asked with those of all routes.
-fn askers<'a>(
+/// Whose requests match the rule, the nearest first. Rules without methods are tried with those of all routes.
+fn senders<'a>(
     table: &Table,
     route: &'a Route,
     hosts: &'a [String],
-    laxer: &'a Laxer<'_>,
-) -> impl Iterator<Item = Asker<'a>> {
+    probes: &'a Probes<'_>,
+) -> impl Iterator<Item = Sender<'a>> {
     let methods: Vec<&str> = match route.methods.is_empty() {
-        true => std::iter::once("GET").chain(laxer.methods.iter().copied().filter(|m| *m != "GET")).collect(),
+        true => {
+            std::iter::once("GET").chain(probes.methods.iter().copied().filter(|m| *m != "GET")).collect()
+        }
         false => route.methods.iter().map(String::as_str).collect(),
     };
     let scopes: Vec<Scope> = scopes_of(table, route).collect();
     scopes.into_iter().flat_map(move |scope| {
         let methods = methods.clone();
         hosts.iter().flat_map(move |host| {
-            methods.clone().into_iter().map(move |method| Asker { scope, host: host.as_str(), method })
+            methods.clone().into_iter().map(move |method| Sender { scope, host: host.as_str(), method })
         })
     })
 }
@@ -215,13 +218,13 @@ fn scopes_of(table: &Table, route: &Route) -> impl Iterator<Item = Scope> {
     scopes.all().filter(|scope| scopes.has(*scope, route))
 }
 
-/// What of `asker` is not what one expects of a request for `route`.
-fn told_asker(table: &Table, route: &Route, hosts: &[String], asker: &Asker<'_>) -> String {
-    let listener = table.parts.scopes.name(asker.scope);
-    let listener = listener.filter(|_| scopes_of(table, route).next() != Some(asker.scope));
-    let host = Some(asker.host).filter(|host| *host != hosts[0]);
+/// How `sender` differs from a usual request for `route`.
+fn describe_sender(table: &Table, route: &Route, hosts: &[String], sender: &Sender<'_>) -> String {
+    let listener = table.parts.scopes.name(sender.scope);
+    let listener = listener.filter(|_| scopes_of(table, route).next() != Some(sender.scope));
+    let host = Some(sender.host).filter(|host| *host != hosts[0]);
     let usual = route.methods.first().map_or("GET", String::as_str);
-    let method = Some(asker.method).filter(|method| *method != usual);
+    let method = Some(sender.method).filter(|method| *method != usual);
     let parts = [("listener", listener), ("host", host), ("method", method)];
     let named = parts.into_iter().filter_map(|(kind, name)| name.map(|name| format!("{kind} `{name}`")));
     match named.collect::<Vec<_>>().as_slice() {
@@ -235,12 +238,12 @@ fn slashes(path: &str) -> impl Iterator<Item = usize> {
 }
 
 /// `//a/b`, `/a//b`
-fn with_empty_segments(path: &str, _: &Laxer<'_>) -> Vec<String> {
+fn with_empty_segments(path: &str, _: &Probes<'_>) -> Vec<String> {
     slashes(path).map(|at| format!("{}/{}", &path[..at], &path[at..])).collect()
 }
 
 /// `/%2Fa/b`, `/a/%2Fb`, `/a%2Fb`
-fn with_escaped_slashes(path: &str, _: &Laxer<'_>) -> Vec<String> {
+fn with_escaped_slashes(path: &str, _: &Probes<'_>) -> Vec<String> {
     let of_escape = |escape: &str| {
         let behind = slashes(path).map(|at| format!("{}{escape}{}", &path[..=at], &path[at + 1..]));
         // Every path begins with a plain slash.
@@ -251,8 +254,8 @@ fn with_escaped_slashes(path: &str, _: &Laxer<'_>) -> Vec<String> {
 }
 
 /// `/x/..;/a/b`, `/;/a/b`, `/a;x/b`, and `/c/..;/a/b` where a route matches `/c`.
-fn with_parameters(path: &str, laxer: &Laxer<'_>) -> Vec<String> {
-    if !laxer.keeps_parameters {
+fn with_parameters(path: &str, probes: &Probes<'_>) -> Vec<String> {
+    if !probes.keeps_parameters {
         return Vec::new();
     }
     let put = |at: usize, text: &str| format!("{}{text}{}", &path[..at], &path[at..]);
@@ -263,7 +266,7 @@ fn with_parameters(path: &str, laxer: &Laxer<'_>) -> Vec<String> {
         .chain(ends.map(|at| (at, ";x")))
         .map(|(at, text)| put(at, text))
         .collect();
-    let climbing = laxer.prefixes.iter().map(|prefix| prefix.strip_suffix('/').unwrap_or(prefix));
+    let climbing = probes.prefixes.iter().map(|prefix| prefix.strip_suffix('/').unwrap_or(prefix));
     all.extend(climbing.filter(|prefix| !prefix.is_empty()).map(|prefix| {
         let up = "/..;".repeat(slashes(prefix).count());
         format!("{prefix}{up}{path}")
@@ -283,7 +286,7 @@ fn guard(route: &Route) -> Guard {
     }
 }
 
-fn told(table: &Table, kind: &Kind, first: &Bypass<'_>, more: usize) -> Problem {
+fn problem(table: &Table, kind: &Kind, first: &Bypass<'_>, more: usize) -> Problem {
     let Bypass { rule, field, path, spelling, by, other } = first;
     let more = match more {
         0 => String::new(),

@@ -1,8 +1,8 @@
-//! Routes that no request gets, because others go before them.
+//! Routes that never match, because others match first.
 //!
-//! A route has a place for each of its hosts and paths. It is told when all of its places are taken: by a route of the
-//! same host and path that asks for nothing more and is asked first, or, where it is a regular expression, by a prefix
-//! of its folder, which goes before all of them.
+//! A route has a place for each host and path. It is reported if all places are taken: by a route with the same host
+//! and path and no further conditions that is tried first, or, for a regular expression, by a prefix above it, which
+//! always wins.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,27 +20,27 @@ use crate::table::Table;
 /// All routes, in the order of their keys.
 type Routes<'t> = &'t [&'t Arc<RouteEntry>];
 
-/// Where a route stands: what kind of path, and which.
+/// The place of a route: the kind of path, and the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Place<'t> {
     Exact(&'t str),
-    /// Without a closing slash.
+    /// Without a trailing slash.
     Prefix(&'t str),
     Pattern(&'t str),
 }
 
-/// Why a place of a route is not reached.
+/// Why a place of a route is never reached.
 #[derive(Clone, Copy, Debug)]
 enum Cause<'t> {
-    /// No path begins like this.
+    /// No path starts like this.
     NoPath,
-    /// The route at this position has the same place, and asks for no more.
+    /// The route at this position has the same place and no further conditions.
     Asked(usize),
-    /// The route at this position has all paths below this one.
+    /// The route at this position matches all paths below this one.
     Below(usize, &'t str),
 }
 
-/// Those of `table` that no request gets.
+/// The routes of `table` that never match.
 pub(super) fn routes(table: &Table) -> Vec<Problem> {
     let routes = table.routes();
     let routes = routes.as_slice();
@@ -61,11 +61,11 @@ pub(super) fn routes(table: &Table) -> Vec<Problem> {
     let unreached = causes.into_iter().zip(is_reached).enumerate();
     unreached
         .filter(|(_, (_, is_reached))| !is_reached)
-        .filter_map(|(route, (cause, _))| Some(told(routes, route, cause?)))
+        .filter_map(|(route, (cause, _))| Some(problem(routes, route, cause?)))
         .collect()
 }
 
-/// The positions of the routes of each host, for clients of the listeners in one scope.
+/// The positions of the routes of each host in one scope.
 fn by_host(routes: Routes<'_>, scopes: &Scopes, scope: Scope) -> BTreeMap<Option<HostPattern>, Vec<usize>> {
     let mut by_host: BTreeMap<Option<HostPattern>, Vec<usize>> = BTreeMap::new();
     for (position, route) in routes.iter().map(|entry| &entry.route).enumerate() {
@@ -82,7 +82,7 @@ fn by_host(routes: Routes<'_>, scopes: &Scopes, scope: Scope) -> BTreeMap<Option
     by_host
 }
 
-/// The routes at each place, in the order in which they are asked.
+/// The routes at each place, in the order in which they are tried.
 fn by_place<'t>(routes: Routes<'t>, members: &[usize]) -> FastMap<Place<'t>, Vec<usize>> {
     let mut places: FastMap<Place<'_>, Vec<usize>> = FastMap::default();
     for &member in members {
@@ -106,7 +106,7 @@ fn places_of(entry: &RouteEntry) -> impl Iterator<Item = Place<'_>> {
     prefix.chain(exact).chain(route.regex.iter().map(|regex| Place::Pattern(regex)))
 }
 
-/// Why no request at this place comes to `route`, before which `earlier` ones are asked.
+/// Why no request at this place reaches `route`; `earlier` routes are tried first.
 fn cause<'t>(
     routes: Routes<'t>,
     places: &FastMap<Place<'t>, Vec<usize>>,
@@ -115,8 +115,8 @@ fn cause<'t>(
     route: usize,
 ) -> Option<Cause<'t>> {
     let own = conditions(routes, route);
-    let takes_all = |other: &&usize| covers(conditions(routes, **other), own);
-    if let Some(&other) = earlier.iter().find(takes_all) {
+    let matches_all = |other: &&usize| covers(conditions(routes, **other), own);
+    if let Some(&other) = earlier.iter().find(matches_all) {
         return Some(Cause::Asked(other));
     }
     let pattern = routes[route].pattern.as_ref().filter(|_| matches!(place, Place::Pattern(_)))?;
@@ -124,7 +124,7 @@ fn cause<'t>(
         return Some(Cause::NoPath);
     }
     folders(pattern.leading_segments()).find_map(|folder| {
-        let other = places.get(&Place::Prefix(folder))?.iter().find(takes_all)?;
+        let other = places.get(&Place::Prefix(folder))?.iter().find(matches_all)?;
         Some(Cause::Below(*other, folder))
     })
 }
@@ -143,7 +143,7 @@ fn folders(path: &str) -> impl Iterator<Item = &str> {
         .filter(|folder| !folder.is_empty())
 }
 
-fn told(routes: Routes<'_>, route: usize, cause: Cause<'_>) -> Problem {
+fn problem(routes: Routes<'_>, route: usize, cause: Cause<'_>) -> Problem {
     let entry = routes[route];
     match cause {
         Cause::NoPath => {

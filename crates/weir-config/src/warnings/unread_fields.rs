@@ -1,4 +1,4 @@
-//! Request fields that a configuration names, and that it never reads as its author expects.
+//! Request header fields that a configuration names, but that never have the expected value.
 
 use weir_http::is_plain_name;
 
@@ -8,7 +8,7 @@ use crate::state::State;
 
 const ALLOW: &str = "use letters, digits and hyphens, or set `underscores_in_headers: true`";
 
-/// Fields that are dropped before a route or a backend could read them, and those in which clients write what they like.
+/// Fields that the gateway drops before a route or a backend could read them, and fields that clients can forge.
 pub(super) fn of_state(state: &State) -> Vec<Problem> {
     let underscores = state.resources.settings.underscores_in_headers;
     let dropped = |place: String, name: &str| {

@@ -39,7 +39,7 @@ impl<'v, 'r> Values<'v, 'r> {
         Values { request, fields: Index::default(), parameters: Index::default() }
     }
 
-    /// As [`RequestView::field`]; `name` is in lower case.
+    /// As [`RequestView::field`], with `name` in lower case.
     pub(crate) fn field(&self, name: &str) -> Option<Cow<'_, [u8]>> {
         if self.fields.may_scan() {
             return self.request.field(name);

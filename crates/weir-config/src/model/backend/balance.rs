@@ -1,4 +1,4 @@
-//! Which endpoint of a backend gets a request: what a configuration says of it, and whether that is right.
+//! Load balancing over the endpoints of a backend.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -48,12 +48,12 @@ pub struct Sticky {
 }
 
 impl Balance {
-    /// Whether nothing is said of it.
+    /// Whether it is the default.
     pub(crate) fn is_default(&self) -> bool {
         *self == Balance::default()
     }
 
-    /// Whether what a request carries decides.
+    /// Whether the request decides which endpoint gets it.
     pub(crate) fn has_affinity(&self) -> bool {
         matches!(self, Balance::Hash(_) | Balance::Sticky(_))
     }

@@ -1,4 +1,4 @@
-//! Where a backend runs: what a configuration says of one endpoint.
+//! Endpoints of a backend.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -13,36 +13,36 @@ use super::upstream_address::{UNIX, UpstreamAddress};
 use crate::host::HostPattern;
 use crate::model::forms::ENDPOINT;
 
-/// One place where a backend runs, or a name for several.
+/// An endpoint, or a host name that resolves to several.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
-    /// Where it is.
+    /// The address.
     pub address: EndpointAddress,
     /// Its share is this weight divided by the sum of all weights, 0 to 1,000,000. With 0 it gets only requests of
     /// its sticky clients.
     pub weight: u32,
 }
 
-/// Where an endpoint is.
+/// The address of an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EndpointAddress {
     /// An IP address with a port, or a Unix socket.
     Known(UpstreamAddress),
-    /// A name that is looked up, with a port. Each of its addresses is an endpoint.
+    /// A host name with a port. Each resolved address is an endpoint.
     Name {
-        /// The name, without a dot at its end.
+        /// The host name, without a trailing dot.
         host: String,
         /// The port.
         port: u16,
     },
 }
 
-/// An endpoint whose address is known.
+/// An endpoint with a resolved address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Where it is.
+    /// The address.
     pub address: UpstreamAddress,
-    /// Its part of the sum of all weights.
+    /// Its share is this weight divided by the sum of all weights.
     pub weight: u32,
 }
 
@@ -60,7 +60,7 @@ struct Weighted {
 }
 
 impl EndpointAddress {
-    /// The port; Unix sockets have none.
+    /// The port; `None` for Unix sockets.
     pub fn port(&self) -> Option<u16> {
         match self {
             EndpointAddress::Known(address) => address.port(),
@@ -68,7 +68,7 @@ impl EndpointAddress {
         }
     }
 
-    /// The host of requests to it that are for no other.
+    /// The default Host header for requests to it.
     pub fn host(&self) -> String {
         match self {
             EndpointAddress::Known(address) => address.host(),
@@ -76,7 +76,7 @@ impl EndpointAddress {
         }
     }
 
-    /// Where it is, with what `addresses` knows of its name.
+    /// The addresses of the endpoint; `addresses` resolves a host name.
     pub fn resolved(&self, addresses: impl Fn(&str) -> Vec<IpAddr>) -> Vec<UpstreamAddress> {
         match self {
             EndpointAddress::Known(address) => vec![address.clone()],
@@ -126,7 +126,7 @@ impl FromStr for EndpointAddress {
         };
         let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
         let host = host.strip_suffix('.').unwrap_or(host);
-        // What looks like an address is a mistake in one.
+        // A text that looks like an IP address is an invalid address, not a host name.
         let is_name = host.bytes().any(|byte| byte.is_ascii_alphabetic())
             && matches!(HostPattern::parse(host), Ok(HostPattern::Exact(_)));
         let is_port = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,4 +1,4 @@
-//! Which endpoints of a backend are left out for a while: what a configuration says of it, and whether that is right.
+//! Active and passive health checks of endpoints.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::model::bounds::check_time;
 use crate::path::check_path_of;
 use crate::problem::Problem;
 
-/// How far a share of errors may look back. Its tenths are no shorter than the clock of the workers is exact.
+/// The time window of an error rate. A tenth of it is at least the resolution of the workers' clock.
 const WINDOW: std::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3600);
 
 /// Active health checks of each endpoint.

@@ -1,4 +1,4 @@
-//! How long one connection to a backend is used: what a configuration says of it, and whether that is right.
+//! Limits on the lifetime of connections to a backend.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -21,13 +21,13 @@ pub struct Keepalive {
 }
 
 impl Keepalive {
-    /// Whether nothing is said of it.
+    /// Whether it is the default.
     pub(crate) fn is_default(&self) -> bool {
         *self == Keepalive::default()
     }
 }
 
-/// Whether what `keepalive`, of the backend `name`, says is right by itself.
+/// Validates `keepalive` of the backend `name`.
 pub(crate) fn check(name: &str, keepalive: &Keepalive) -> Result<(), Problem> {
     if keepalive.requests == Some(0) {
         return Err(Problem::new(format!("backends.{name}.keepalive.requests"), "must be at least 1")

@@ -1,4 +1,4 @@
-//! Bounds on what one backend gets of the gateway's work: what a configuration says of them, and whether that is right.
+//! Connection and request limits of a backend.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -32,13 +32,13 @@ impl Default for BackendLimits {
 }
 
 impl BackendLimits {
-    /// Whether nothing is said of them.
+    /// Whether they are the default.
     pub(crate) fn is_default(&self) -> bool {
         *self == BackendLimits::default()
     }
 }
 
-/// Whether what `limits`, of the backend `name`, says is right by itself.
+/// Validates `limits` of the backend `name`.
 pub(crate) fn check(name: &str, limits: &BackendLimits) -> Result<(), Problem> {
     let BackendLimits { connections, pending: _, requests, retries: _ } = limits;
     for (field, most) in [("connections", connections), ("requests", requests)] {

@@ -1,4 +1,4 @@
-//! Bounds on what is waited for at one backend, in place of the gateway's: what a configuration says of them.
+//! Timeouts of a backend, which override those of the gateway.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -27,13 +27,13 @@ pub struct BackendTimeouts {
 }
 
 impl BackendTimeouts {
-    /// Whether nothing is said of them.
+    /// Whether they are the default.
     pub(crate) fn is_default(&self) -> bool {
         *self == BackendTimeouts::default()
     }
 }
 
-/// Whether what `timeouts`, of the backend `name` with these limits, says is right.
+/// Validates `timeouts` of the backend `name`, which has these limits.
 pub(crate) fn check(name: &str, timeouts: &BackendTimeouts, limits: &BackendLimits) -> Result<(), Problem> {
     let BackendTimeouts { connect, response, idle, pending } = timeouts;
     if pending.is_some() && limits.pending == 0 {

@@ -1,16 +1,16 @@
-//! Where connections to an upstream go: to an IP address with a port, or to a Unix socket.
+//! Addresses of upstream connections: IP address and port, or Unix socket.
 
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// What the path of a Unix socket begins with in a configuration.
+/// The prefix of a Unix socket in a configuration.
 pub(crate) const UNIX: &str = "unix:";
 
-/// The longest path of a Unix socket that the system takes, in bytes: its field has 108, with an end.
+/// The longest path of a Unix socket, in bytes: `sun_path` has 108, including the terminating NUL.
 const PATH_BYTES_MAX: usize = 107;
 
-/// Where an endpoint is, once that is known.
+/// The resolved address of an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum UpstreamAddress {
     /// An IP address with a port.
@@ -45,7 +45,7 @@ impl UpstreamAddress {
         Ok(UpstreamAddress::Unix(path.into()))
     }
 
-    /// The port; Unix sockets have none.
+    /// The port; `None` for Unix sockets.
     pub fn port(&self) -> Option<u16> {
         match self {
             UpstreamAddress::Ip(address) => Some(address.port()),
@@ -53,7 +53,7 @@ impl UpstreamAddress {
         }
     }
 
-    /// The host of requests to it that are for no other.
+    /// The default Host header for requests to it.
     pub fn host(&self) -> String {
         match self {
             UpstreamAddress::Ip(address) => address.to_string(),

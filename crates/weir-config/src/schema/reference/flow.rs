@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// The value as it would stand behind a field's name.
+/// The value, as it would follow the name of a field.
 pub(super) fn flow(value: &Value) -> String {
     match value {
         Value::String(text) => scalar(text),
@@ -16,7 +16,7 @@ pub(super) fn flow(value: &Value) -> String {
     }
 }
 
-/// A text, in quotes where it would be read as something else without.
+/// The text, quoted if YAML would read it as something else.
 fn scalar(text: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || " /._%-+:".contains(c);
     let begins_well = text.starts_with(|c: char| c.is_alphanumeric() || c == '/');
