@@ -430,7 +430,7 @@ fn pauses_of(spec: &LoadSpec, worker: u32, slots: usize) -> Pauses {
         workers: spec.workers,
         streams: streams_of(spec),
     });
-    Pauses::new(think, ramp, (worker, spec.workers), slots)
+    Pauses::new(think, ramp, worker, spec.workers, slots)
 }
 
 /// What worker `worker` of `workers` gets of `total`: equal shares, the first ones get what is over.

@@ -96,7 +96,7 @@ pub fn run_slow(spec: &SlowSpec, stop: &AtomicBool) -> Result<SlowClients, Engin
     clients.block_on(&runtime, async {
         for (kind, counts) in kinds.into_iter().zip(&counts) {
             for number in 0..counts.connections {
-                spawn_local(client(Rc::clone(&spec), kind, number, (Rc::clone(counts), Rc::clone(&lack))));
+                spawn_local(client(Rc::clone(&spec), kind, number, Rc::clone(counts), Rc::clone(&lack)));
             }
         }
         while !stop.load(Ordering::Relaxed) && lack.borrow().is_none() {
@@ -111,7 +111,7 @@ pub fn run_slow(spec: &SlowSpec, stop: &AtomicBool) -> Result<SlowClients, Engin
 }
 
 /// One client: request after request, each on a connection of its own.
-async fn client(spec: Rc<SlowSpec>, kind: Kind, number: u32, (counts, lack): (Rc<Counts>, Lack)) {
+async fn client(spec: Rc<SlowSpec>, kind: Kind, number: u32, counts: Rc<Counts>, lack: Lack) {
     // Spread over the time of a piece, so that they do not keep step.
     sleep(spec.every().mul_f64(f64::from(number) / f64::from(counts.connections))).await;
     loop {

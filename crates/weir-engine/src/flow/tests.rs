@@ -454,7 +454,8 @@ fn a_pause_comes_after_each_answer_and_not_before_the_first_request() {
     sim.flow = Flow::new(Source::closed(0, 1, None), timeline, S, 3).with_pauses(Pauses::new(
         Some(think),
         None,
-        (0, 1),
+        0,
+        1,
         3,
     ));
     (0..3).for_each(|slot| sim.flow.connected(slot, S));

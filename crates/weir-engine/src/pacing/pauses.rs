@@ -43,7 +43,8 @@ impl Pauses {
     pub(crate) fn new(
         think: Option<Think>,
         ramp: Option<Ramp>,
-        (worker, workers): (u32, u32),
+        worker: u32,
+        workers: u32,
         slots: usize,
     ) -> Self {
         let think = think.map(|think| {
@@ -146,7 +147,7 @@ mod tests {
     #[test]
     fn thinking_takes_its_time_but_not_before_the_first_request() {
         let timeline = Timeline::new(0, 0, Some(S), S);
-        let mut pauses = Pauses::new(Some(Think::new(1, ThinkSpec::Const(7))), None, (0, 1), 2);
+        let mut pauses = Pauses::new(Some(Think::new(1, ThinkSpec::Const(7))), None, 0, 1, 2);
         assert_eq!([0, 1].map(|slot| pauses.until_ns(slot, 100, &timeline)), [100, 100]);
         pauses.resolved(0, 100);
         assert_eq!([0, 1].map(|slot| pauses.until_ns(slot, 100, &timeline)), [107, 100]);
