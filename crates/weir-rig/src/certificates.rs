@@ -1,5 +1,5 @@
-//! What TLS and bearer tokens take in a cell: an authority of its own, a certificate for the gateway's hosts or one for
-//! each of them, one for clients, and tokens by the run's seed.
+//! Certificates and tokens of a cell: a CA, a server certificate for all hosts of the gateway or one per host, a client
+//! certificate, and tokens derived from the seed of the run.
 
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
@@ -19,44 +19,43 @@ use crate::RigError;
 use crate::digest::sha256_hex;
 
 const DAY: Duration = Duration::from_secs(86_400);
-/// Clocks of other hosts may be a little late.
+/// Tolerates clocks of other hosts that are slightly behind.
 const VALID_SINCE: Duration = DAY;
 const VALID_FOR: Duration = Duration::from_secs(90 * 86_400);
 
-/// Host names that one certificate lists. More of them are covered by wildcards: each name makes every handshake longer,
-/// and rustls takes no message of a handshake above 64 KiB.
+/// Maximum number of host names in one certificate; more hosts are covered by wildcards. Each name makes every
+/// handshake longer, and rustls rejects handshake messages above 64 KiB.
 const NAMES_MAX: usize = 64;
 
-/// The folder of certificates for single domains, among the others.
+/// The folder of certificates for single hosts.
 const DOMAINS: &str = "domains";
 
-/// Letters of a token; as many bits as a random UUID has.
+/// Length of a token; it has as many bits as a random UUID.
 const TOKEN_LETTERS: usize = 32;
 
-/// The PEM files of a cell, or of a run. All keys are ECDSA over P-256.
+/// PEM files of a cell or a run. All keys are ECDSA over P-256.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Certificates {
-    /// The authority that signed the others.
+    /// The CA certificate.
     pub ca: PathBuf,
-    /// The gateway's certificate, for all of its hosts; where each has its own, that of the first.
+    /// The server certificate for all hosts; if each host has its own, that of the first host.
     pub server: PathBuf,
-    /// The gateway's key: the certificate's file name and `.key`, where HAProxy looks for it.
+    /// The key of the server certificate: its file name and `.key`, where HAProxy expects it.
     pub server_key: PathBuf,
-    /// A client's certificate.
+    /// The client certificate.
     pub client: PathBuf,
-    /// A client's key.
+    /// The key of the client certificate.
     pub client_key: PathBuf,
-    /// A certificate for each host, in their order, with a key of its own; empty where one is for all of them.
+    /// A server certificate per host, in order; empty if one is for all hosts.
     pub each: Vec<DomainCertificate>,
-    /// Another certificate for all hosts with its key, by which the gateway's may be replaced; `None` where each host has
-    /// its own.
+    /// A second server certificate and its key, for a renewal; `None` if each host has its own.
     pub renewed: Option<[PathBuf; 2]>,
 }
 
-/// The certificate of a single domain.
+/// The certificate of one host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DomainCertificate {
-    /// The only name that it is for.
+    /// The only name in it.
     pub host: String,
     /// The certificate.
     pub certificate: PathBuf,
@@ -65,12 +64,12 @@ pub struct DomainCertificate {
 }
 
 impl Certificates {
-    /// Makes all of them in the folder `dir`, which is made too; the server's is for `hosts`, or for this host by name
-    /// and address where there are none.
+    /// Creates all files in the folder `dir`, which is created too. The server certificate is for `hosts`, or for this
+    /// host by name and address if there are none.
     ///
     /// # Errors
-    /// [`RigError::File`] or [`RigError::DiskFull`] where a file cannot be written, [`RigError::Driver`] for names that
-    /// no certificate can have.
+    /// [`RigError::File`] or [`RigError::DiskFull`] if a file cannot be written, [`RigError::Driver`] for names that a
+    /// certificate cannot have.
     pub fn make(dir: &Path, hosts: &[String]) -> Result<Self, RigError> {
         let authority = Authority::new(dir)?;
         let server = authority.server("server", &names(hosts))?;
@@ -78,7 +77,7 @@ impl Certificates {
         Ok(Self { renewed: Some(renewed), ..authority.finish(server, Vec::new())? })
     }
 
-    /// The same with a certificate and a key for each of `hosts`.
+    /// Creates all files, with a certificate and a key for each of `hosts`.
     ///
     /// # Errors
     /// As [`Certificates::make`].
@@ -98,23 +97,23 @@ impl Certificates {
         authority.finish(first, each)
     }
 
-    /// The same with the gateway's certificate replaced; `None` where each host has its own.
+    /// These files with the server certificate renewed; `None` if each host has its own.
     pub fn with_renewed(&self) -> Option<Self> {
         let [server, server_key] = self.renewed.clone()?;
         Some(Self { server, server_key, ..self.clone() })
     }
 
-    /// The gateway's certificate as a handshake shows it, DER.
+    /// The server certificate (DER), as the handshake sends it.
     ///
     /// # Errors
-    /// [`RigError::File`] where it cannot be read.
+    /// [`RigError::File`] if it cannot be read.
     pub fn shown(&self) -> Result<Vec<u8>, RigError> {
         let read = CertificateDer::from_pem_file(&self.server);
         let wrong = |error: pem::Error| RigError::file(&self.server, io::Error::other(error.to_string()));
         read.map(|certificate| certificate.to_vec()).map_err(wrong)
     }
 
-    /// All of the files, each once.
+    /// All files, each once.
     pub fn paths(&self) -> Vec<&Path> {
         let own = [&self.ca, &self.client, &self.client_key].into_iter().chain(self.renewed.iter().flatten());
         let each: Vec<&PathBuf> = match self.each.as_slice() {
@@ -125,7 +124,7 @@ impl Certificates {
     }
 }
 
-/// `count` bearer tokens, the same for a seed in every cell. They are no secrets: who has the seed has them.
+/// `count` bearer tokens, the same for a seed in every cell. They are not secret: the seed reveals them.
 pub fn tokens(seed: u64, count: u32) -> Vec<String> {
     let token = |number: u32| {
         let mut text = sha256_hex(format!("weir bearer token {seed} {number}"));
@@ -135,7 +134,7 @@ pub fn tokens(seed: u64, count: u32) -> Vec<String> {
     (0..count).map(token).collect()
 }
 
-/// An authority, and the folder for what it signs.
+/// A CA, and the folder for the certificates that it signs.
 struct Authority<'a> {
     dir: &'a Path,
     issuer: CertifiedIssuer<'static, KeyPair>,
@@ -154,12 +153,12 @@ impl<'a> Authority<'a> {
         Ok(Self { dir, issuer: issuer().map_err(|error| unmade(&error))? })
     }
 
-    /// A server's certificate for `names`, and its key.
+    /// Signs a server certificate for `names`; returns the paths of certificate and key.
     fn server(&self, file: &str, names: &[String]) -> Result<[PathBuf; 2], RigError> {
         self.sign(file, names, "weir rig gateway", ExtendedKeyUsagePurpose::ServerAuth)
     }
 
-    /// What clients need beside the server's certificates.
+    /// Writes the CA certificate and the client certificate.
     fn finish(
         &self,
         [server, server_key]: [PathBuf; 2],
@@ -173,7 +172,7 @@ impl<'a> Authority<'a> {
         Ok(Certificates { ca, server, server_key, client, client_key, each, renewed: None })
     }
 
-    /// Writes a certificate for `names` as `FILE.pem` and its key beside it; their paths.
+    /// Writes a certificate for `names` as `FILE.pem`, and its key; returns both paths.
     fn sign(
         &self,
         file: &str,
@@ -223,7 +222,7 @@ fn names(hosts: &[String]) -> Vec<String> {
     if hosts.len() <= NAMES_MAX {
         return hosts.into_iter().collect();
     }
-    // A wildcard over a single label, `*.test`, is none to a client.
+    // Clients reject a wildcard over a single label, such as `*.test`.
     let wildcard = |host: &String| match host.split_once('.') {
         Some((_, parent)) if parent.contains('.') => format!("*.{parent}"),
         _ => host.clone(),
@@ -236,7 +235,7 @@ fn create(dir: &Path) -> Result<(), RigError> {
     fs::create_dir_all(dir).map_err(|error| RigError::file(dir, error))
 }
 
-/// Writes a file that only its owner reads.
+/// Writes a file that only its owner can read.
 fn write_private(path: &Path, text: &str) -> Result<(), RigError> {
     let write = || -> io::Result<()> {
         let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;

@@ -1,10 +1,10 @@
-//! SHA-256 of what a cell ran with: programs, configuration files.
+//! SHA-256 of programs and configuration files.
 
 use std::io::{self, Read};
 
 use aws_lc_rs::digest::{Context, SHA256};
 
-/// A digest that is fed in parts.
+/// An incremental digest.
 pub(crate) struct Digest(Context);
 
 impl Digest {
@@ -16,7 +16,7 @@ impl Digest {
         self.0.update(bytes.as_ref());
     }
 
-    /// Feeds all that `reader` returns.
+    /// Adds everything that `reader` returns.
     pub(crate) fn read(&mut self, mut reader: impl Read) -> io::Result<()> {
         let mut buffer = [0; 64 << 10];
         loop {

@@ -1,4 +1,4 @@
-//! What can go wrong in the rig: whose fault it is, where, and what to do about it.
+//! Errors of the rig: the cause, whose fault it is, and the remedy.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,38 +15,38 @@ pub enum RigError {
     /// No driver has this name.
     #[error("unknown driver `{name}`")]
     UnknownDriver {
-        /// The name that was asked for.
+        /// The requested name.
         name: String,
-        /// The names there are.
+        /// The known names.
         known: Vec<String>,
-        /// The nearest of them.
+        /// The closest of them.
         nearest: Option<String>,
     },
     /// A driver.yaml that cannot be read.
     #[error(transparent)]
     Document(#[from] DocumentError),
-    /// A driver asks for something that no code serves yet.
+    /// A driver uses something that is not supported yet.
     #[error("{place}: {what} is not supported yet")]
     NotYetServed {
         /// The driver's file.
         place: String,
-        /// What it asks for.
+        /// The unsupported setting.
         what: String,
     },
-    /// A driver that contradicts itself, or a setting that it does not know.
+    /// An inconsistent driver, or an unknown setting.
     #[error("{place}: {message}")]
     Driver {
         /// The driver's file, or the scenario's gateway.
         place: String,
         /// What is wrong.
         message: String,
-        /// What to do about it.
+        /// The remedy.
         remedy: String,
     },
     /// A template that cannot be rendered.
     #[error("{place}: {message}")]
     Render {
-        /// The template, with the line where it is known.
+        /// The template, with its line if known.
         place: String,
         /// What is wrong.
         message: String,
@@ -56,7 +56,7 @@ pub enum RigError {
     BinaryMissing {
         /// The part or driver.
         part: String,
-        /// The binary as it was looked for.
+        /// The name or path that was searched.
         binary: String,
         /// How to get it.
         get: String,
@@ -68,25 +68,25 @@ pub enum RigError {
         part: String,
         /// The address.
         address: SocketAddr,
-        /// Who listens there, where it can be known.
+        /// The process that listens there, if known.
         holder: Option<Holder>,
     },
-    /// A part ended although nobody stopped it.
+    /// A part exited although nobody stopped it.
     #[error("{part} exited unexpectedly: {status}")]
     Died {
         /// The part.
         part: String,
-        /// Exit status or signal, in words.
+        /// Exit status or signal.
         status: String,
         /// The end of its log.
         log_tail: String,
     },
-    /// A part that was started ended, well, and left processes behind that go on without it.
+    /// A part exited successfully, and left processes running in the background.
     #[error("{part} moved to the background: its process exited and left {} running", processes(pids))]
     Background {
         /// The part.
         part: String,
-        /// The processes that it left.
+        /// The processes that still run.
         pids: Vec<i32>,
         /// The end of its log.
         log_tail: String,
@@ -96,14 +96,14 @@ pub enum RigError {
     NeverReady {
         /// The part.
         part: String,
-        /// How long it was waited for.
+        /// How long the rig waited.
         waited: Duration,
-        /// What the last look at it gave.
+        /// The result of the last check.
         last: String,
         /// The end of its log.
         log_tail: String,
     },
-    /// The kernel killed a part, or a process of it, for want of memory.
+    /// The kernel killed a process of the part: out of memory.
     #[error("{part} was killed: out of memory{}", limited_to(limit_bytes))]
     OutOfMemory {
         /// The part.
@@ -118,7 +118,7 @@ pub enum RigError {
     DiskFull {
         /// The file that could not be written, or the part that could not write.
         place: String,
-        /// The end of the part's log, where a part met it.
+        /// The end of the part's log, if a part reported it.
         log_tail: String,
     },
     /// A process could not be started.
@@ -126,15 +126,15 @@ pub enum RigError {
     Launch {
         /// The part.
         part: String,
-        /// Why.
+        /// The reason.
         message: String,
     },
     /// Another run of weir holds this host.
-    #[error("this host is in use by {}", whom(occupant, holder))]
+    #[error("this host is in use by {}", describe_holder(occupant, holder))]
     HostBusy {
-        /// Who it is, where that can be known.
+        /// The other run, if known.
         occupant: Option<Occupant>,
-        /// Its process, where nothing more can be known: a run of another user.
+        /// Its process, if nothing else is known: a run of another user.
         holder: Option<Holder>,
     },
     /// A gateway's own counters could not be read.
@@ -148,22 +148,22 @@ pub enum RigError {
     /// A Prometheus could not be used.
     #[error("{place}: {message}")]
     Prometheus {
-        /// Its URL, or the file that was to open it.
+        /// Its URL, or the file for the connection.
         place: String,
         /// What is wrong.
         message: String,
-        /// What to do about it.
+        /// The remedy.
         remedy: String,
-        /// Whether what was asked is wrong, rather than the Prometheus unable.
+        /// Whether the request is wrong, and not the Prometheus unavailable.
         is_wrong_use: bool,
     },
-    /// A network namespace, or a link between two, could not be made or entered.
+    /// A network namespace or a link could not be created or entered.
     #[error("network namespaces: {message}")]
     Network {
-        /// What was to be done, and why it could not.
+        /// The action, and why it failed.
         message: String,
     },
-    /// A file or folder of the rig's own could not be used.
+    /// A file or folder of the rig could not be used.
     #[error("{path}: {source}")]
     File {
         /// The file.
@@ -174,7 +174,7 @@ pub enum RigError {
 }
 
 impl RigError {
-    /// The error for `source` at `path`; a full disk has its own.
+    /// The error of `source` at `path`; a full disk has its own variant.
     pub(crate) fn file(path: impl AsRef<Path>, source: io::Error) -> Self {
         let path = path.as_ref();
         if source.kind() == io::ErrorKind::StorageFull {
@@ -183,7 +183,7 @@ impl RigError {
         Self::File { path: path.to_owned(), source }
     }
 
-    /// The cause as `CellOutcome::Failed` names it, from its closed list.
+    /// The cause in `CellOutcome::Failed`, from its closed list.
     pub fn cause(&self) -> &'static str {
         match self {
             Self::PortTaken { .. } => "port-taken",
@@ -206,12 +206,12 @@ impl RigError {
         }
     }
 
-    /// Whether the user's input is at fault (a driver, a template, a setting, a selector), and not the environment.
+    /// Whether the user's input is wrong (a driver, a template, a setting, a selector), and not the environment.
     pub fn is_wrong_use(&self) -> bool {
         self.cause() == "render" || matches!(self, Self::Prometheus { is_wrong_use: true, .. })
     }
 
-    /// What to do about it.
+    /// The remedy.
     pub fn remedy(&self) -> String {
         match self {
             Self::UnknownDriver { known, nearest, .. } => match nearest {
@@ -259,7 +259,7 @@ impl RigError {
         }
     }
 
-    /// The end of the log of the part at fault; empty where no part is.
+    /// The end of the log of the failed part; empty without one.
     pub fn log_tail(&self) -> &str {
         match self {
             Self::Died { log_tail, .. }
@@ -280,7 +280,7 @@ fn limited_to(limit_bytes: &Option<u64>) -> String {
     limit_bytes.map(|bytes| format!(" (limit: {bytes} bytes)")).unwrap_or_default()
 }
 
-fn whom(occupant: &Option<Occupant>, holder: &Option<Holder>) -> String {
+fn describe_holder(occupant: &Option<Occupant>, holder: &Option<Holder>) -> String {
     occupant.as_ref().map_or_else(|| format!("another run{}", held_by(holder)), Occupant::to_string)
 }
 

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// A process that holds something which the rig needs.
+/// A process that holds something that the rig needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// Its process id.
+    /// Its process ID.
     pub pid: u32,
-    /// Its name as the kernel knows it.
+    /// Its name in the kernel.
     pub name: String,
 }
 
@@ -23,13 +23,13 @@ impl fmt::Display for Holder {
 /// The run that holds this host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Occupant {
-    /// The process id of its lab.
+    /// The process ID of its lab.
     pub pid: u32,
-    /// The run's id.
+    /// Its run ID.
     pub run_id: String,
-    /// Since when it holds the host, milliseconds since the Unix epoch.
+    /// When it took the host lock, milliseconds since the Unix epoch.
     pub since_unix_ms: u64,
-    /// The database that keeps its cells, where it has one.
+    /// The database of its cells, if any.
     pub database: Option<PathBuf>,
 }
 

@@ -1,4 +1,4 @@
-//! Facts about the host for the manifest (METHOD 16).
+//! Facts about the host for the manifest.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,8 +7,8 @@ use rustix::process::{Resource, getrlimit};
 use rustix::thread::{CpuSet, sched_getaffinity};
 use weir_results::Manifest;
 
-/// What this host is, as far as looking tells. Fields that the rig does not know (the command line, TLS) keep
-/// their defaults, as does what only a trial tells ([`crate::Rig::try_limits`]).
+/// The facts that can be read. Fields that the rig does not know (the command line, TLS) keep their defaults, and so do
+/// those that need a trial ([`crate::Rig::try_limits`]).
 pub(crate) fn facts() -> Manifest {
     let cpu_info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     Manifest {
@@ -29,7 +29,7 @@ pub(crate) fn facts() -> Manifest {
     }
 }
 
-/// The CPUs that this process may use, in order.
+/// The CPUs that this process can use, in order.
 pub fn usable_cpus() -> Vec<usize> {
     let Ok(set) = sched_getaffinity(None) else { return Vec::new() };
     (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect()

@@ -1,9 +1,9 @@
-//! Systems under test: how they are found, configured, limited, launched, watched and ended.
+//! Systems under test: find, configure, limit, launch, sample and stop them.
 //!
-//! A [`Rig`] holds the host for a run. [`Drivers`] know the gateways; a [`Driver`] renders one for a [`Binding`]
-//! into [`ProcessSpec`]s, which [`Rig::launch`] turns into [`Running`] processes under [`Limits`]. A [`Sampler`]
-//! reads what they use, a [`CounterSource`] what a gateway counted. [`prometheus`] has what gateways used that run
-//! elsewhere. Whatever happens to the lab, nothing that the rig started or made outlives it.
+//! A [`Rig`] holds the host for a run. [`Drivers`] describe gateways; a [`Driver`] renders a [`Binding`] into
+//! [`ProcessSpec`]s, and [`Rig::launch`] starts them as [`Running`] processes under [`Limits`]. A [`Sampler`] samples
+//! their resources, a [`CounterSource`] reads the counters of a gateway. [`prometheus`] has the resources of remote
+//! gateways. Whatever happens to the lab, nothing that the rig started or created outlives it.
 
 mod certificates;
 mod cleanup;

@@ -1,8 +1,8 @@
-//! The guard: a process that outlives a lab that dies by whatever means, and cleans up after it.
+//! The guard: a process that outlives the lab and cleans up after it.
 //!
-//! The lab holds the other end of the guard's standard input and never writes to it. When the lab ends, be it by
-//! SIGKILL, the kernel closes that end; the guard then ends every process in the run's ledger and removes its
-//! control groups and work folder. A lab that ended properly has removed the ledger itself.
+//! The lab holds the other end of the guard's standard input and never writes to it. When the lab exits, even by
+//! SIGKILL, the kernel closes that end. Then the guard kills every process in the run's ledger, and removes its control
+//! groups and work folder. A lab that exits normally has already removed the ledger.
 
 use std::io::{self, Read};
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! The ledger of a run: what it started and made, written before or at the moment it happens, so that whoever
-//! cleans up after a killed run knows exactly what is the run's.
+//! The ledger of a run: what the run started and created. Entries are written before or while that happens, so that a
+//! cleanup after a killed run finds exactly what belongs to it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::cleanup::{self, ProcessId};
 use crate::namespace::is_interface_prefix;
 
-/// The folder for ledgers and the host's lock, where no environment variable names another.
+/// Names the folder for ledgers and the host lock.
 pub(crate) const STATE_DIR_VARIABLE: &str = "WEIR_STATE_DIR";
 
 /// One line of a ledger.
@@ -23,19 +23,19 @@ pub(crate) enum Entry {
     Lab(ProcessId),
     /// The process that cleans up if the lab dies.
     Guard(ProcessId),
-    /// What every process that was started carries in its environment.
+    /// The mark in the environment of every process of the run.
     Mark(String),
-    /// The leader of a session that was started.
+    /// The leader of a session.
     Process(ProcessId),
     /// The folders of a control group, which may not exist yet.
     Groups(Vec<PathBuf>),
     /// The work folder.
     WorkDir(PathBuf),
-    /// The beginning of the names of the interfaces in the run's network namespaces. No other network has such.
+    /// The prefix of interface names in the run's network namespaces, which no other network uses.
     Interfaces(String),
 }
 
-/// A ledger that is written.
+/// An open ledger.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     path: PathBuf,
@@ -59,14 +59,14 @@ impl Ledger {
     }
 }
 
-/// The entries of the ledger at `path`. A last line that was cut by a crash is left out.
+/// The entries of the ledger at `path`, without a last line that was cut by a crash.
 pub(crate) fn read(path: &Path) -> Vec<Entry> {
     let text = fs::read_to_string(path).unwrap_or_default();
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
-/// Ends and removes everything in the ledger at `path`, at last the ledger itself; whether nothing is left. Where
-/// something stays, so does the ledger, for whoever tries next.
+/// Kills and removes everything in the ledger at `path`, then the ledger itself. Returns whether nothing is left;
+/// otherwise the ledger stays for the next attempt.
 pub(crate) fn clean(path: &Path) -> bool {
     let entries = read(path);
     let leaders = entries.iter().filter_map(|entry| match entry {
@@ -78,12 +78,12 @@ pub(crate) fn clean(path: &Path) -> bool {
         cleaned &= match entry {
             Entry::Groups(directories) => cleanup::kill_group(directories),
             Entry::Mark(mark) => cleanup::kill_marked(mark),
-            // What is in no group and bears no mark is in its namespace still, and keeps that.
-            Entry::Interfaces(prefix) if is_interface_prefix(prefix) => cleanup::kill_inhabitants(prefix),
+            // Processes without group and mark are still in their namespace, and keep it alive.
+            Entry::Interfaces(prefix) if is_interface_prefix(prefix) => cleanup::kill_in_namespaces(prefix),
             _ => true,
         }
     }
-    // Parents were written before their children, so they go after them.
+    // Parents are listed before their children, and removed after them.
     for entry in entries.iter().rev() {
         cleaned &= match entry {
             Entry::Groups(directories) => cleanup::remove_groups(directories),
@@ -97,7 +97,7 @@ pub(crate) fn clean(path: &Path) -> bool {
     cleaned
 }
 
-/// Cleans up after every run of `state_dir` whose lab is gone.
+/// Cleans up after every run in `state_dir` whose lab no longer runs.
 pub(crate) fn clean_leftovers(state_dir: &Path) {
     let Ok(files) = fs::read_dir(state_dir) else { return };
     let ledgers =
@@ -111,17 +111,17 @@ pub(crate) fn clean_leftovers(state_dir: &Path) {
             continue;
         }
         let guarded = alive(|entry| if let Entry::Guard(guard) = entry { Some(guard) } else { None });
-        // Its guard is at work already; two that clean up are harmless, yet one is enough.
+        // Its guard is already cleaning up. A second cleanup is harmless, but unnecessary.
         if !guarded || !cleanup::wait_until(|| !path.exists()) {
             clean(&path);
         }
     }
 }
 
-/// The folder for ledgers and the lock: private to the user, and the same for all that the user runs on this host.
+/// The folder for ledgers and the lock: private to the user, and the same for all runs of the user on this host.
 ///
-/// It is neither in the folder of a login, which goes when its user logs out, nor where TMPDIR points: a run of one
-/// terminal has to be seen from another.
+/// It is not in the folder of a login, which is removed at logout, nor in TMPDIR: runs in different terminals must see
+/// each other.
 pub(crate) fn state_dir() -> io::Result<PathBuf> {
     let uid = rustix::process::geteuid().as_raw();
     let directory = match std::env::var_os(STATE_DIR_VARIABLE) {
@@ -129,7 +129,7 @@ pub(crate) fn state_dir() -> io::Result<PathBuf> {
         None => Path::new("/tmp").join(format!("weir-{uid}")),
     };
     fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
-    // A ledger names processes to kill, so nobody else may have written it.
+    // A ledger names processes to kill, so no other user may write it.
     if fs::metadata(&directory)?.uid() != uid {
         let message = format!(
             "{} belongs to another user; set {STATE_DIR_VARIABLE} to another folder",
@@ -140,12 +140,12 @@ pub(crate) fn state_dir() -> io::Result<PathBuf> {
     Ok(directory)
 }
 
-/// Whether the user names the folder, and so decides whom a run excludes.
+/// Whether the user names the folder, which decides which runs exclude each other.
 pub(crate) fn is_state_dir_named() -> bool {
     std::env::var_os(STATE_DIR_VARIABLE).is_some()
 }
 
-/// The name with which every work folder begins; nothing else is ever removed as one.
+/// The prefix of every work folder; folders without it are never removed.
 pub(crate) const WORK_DIR_PREFIX: &str = "weir-work-";
 
 fn is_work_dir(path: &Path) -> bool {

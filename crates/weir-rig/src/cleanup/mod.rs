@@ -1,4 +1,4 @@
-//! Ending exactly the processes that a run started, and removing what it made.
+//! Kills exactly the processes that a run started, and removes what it created.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Display;
@@ -17,44 +17,44 @@ pub(crate) mod ledger;
 
 pub use guard::run_guard;
 
-/// How long processes may take to vanish after SIGKILL, and their groups after them.
+/// How long processes may take to disappear after SIGKILL, and their groups after them.
 const VANISH_TIMEOUT: Duration = Duration::from_secs(5);
 const VANISH_POLL: Duration = Duration::from_millis(5);
 
-/// The variable by which a process and its descendants are known, whatever sessions and groups they make.
+/// The environment variable that marks a process and its descendants, whatever sessions and groups they create.
 pub(crate) const MARK_VARIABLE: &str = "WEIR_RUN_PART";
 
-/// A process that cannot be confused with a later one of the same number.
+/// A process, distinguished from later ones with the same ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ProcessId {
     pub(crate) pid: i32,
-    /// Start, in clock ticks since the boot.
+    /// Start time, in clock ticks since boot.
     pub(crate) started_ticks: u64,
 }
 
 impl ProcessId {
-    /// The identity of the process that has this number now.
+    /// The process that has this ID now.
     pub(crate) fn of(pid: i32) -> Option<Self> {
         let stat = Process::new(pid).ok()?.stat().ok()?;
         Some(Self { pid, started_ticks: stat.starttime })
     }
 
-    /// Whether it still runs; a zombie does not.
+    /// Whether it still runs; zombies do not.
     pub(crate) fn is_alive(&self) -> bool {
         let stat = Process::new(self.pid).and_then(|process| process.stat());
         stat.is_ok_and(|stat| stat.starttime == self.started_ticks && !matches!(stat.state, 'Z' | 'X'))
     }
 
-    /// Whether its number belongs to another process by now.
+    /// Whether another process has its ID now.
     fn is_reused(&self) -> bool {
         Self::of(self.pid).is_some_and(|now| now.started_ticks != self.started_ticks)
     }
 }
 
-/// The living processes of the sessions that `leaders` began, whatever process groups they made in them.
+/// The running processes of the sessions of `leaders`, in all process groups.
 ///
-/// While a session has members its number is given to nobody else, so a session whose leader's number has
-/// another owner is not ours.
+/// The kernel does not reuse the ID of a session while it has members. So a session whose leader's ID has another owner
+/// is not ours.
 pub(crate) fn members_of(leaders: &[ProcessId]) -> Vec<i32> {
     let ours = leaders.iter().filter(|leader| !leader.is_reused());
     let started: HashMap<i32, u64> = ours.map(|leader| (leader.pid, leader.started_ticks)).collect();
@@ -68,23 +68,23 @@ pub(crate) fn members_of(leaders: &[ProcessId]) -> Vec<i32> {
         .collect()
 }
 
-/// The living processes of one session.
+/// The running processes of one session.
 pub(crate) fn members(leader: &ProcessId) -> Vec<i32> {
     members_of(&[*leader])
 }
 
-/// Ends the sessions that `leaders` began; whether none of them is left.
+/// Kills the sessions of `leaders`; returns whether no process is left.
 pub(crate) fn kill_sessions(leaders: &[ProcessId]) -> bool {
     kill_until_none(|| members_of(leaders))
 }
 
-/// Ends every process that bears `mark` or one below it; whether none is left.
+/// Kills every process with `mark` or a mark below it; returns whether no process is left.
 pub(crate) fn kill_marked(mark: &str) -> bool {
     kill_until_none(|| marked(mark))
 }
 
-/// The living processes that bear `mark`, or one below it (`mark/..`). One that forked away into a session of its
-/// own, where no control group holds it, is known by this alone.
+/// The running processes with `mark` or a mark below it (`mark/..`). Only the mark identifies a process that forked
+/// into its own session without a control group.
 pub(crate) fn marked(mark: &str) -> Vec<i32> {
     let name = format!("{MARK_VARIABLE}=");
     let bears = |environment: &[u8]| {
@@ -102,46 +102,46 @@ pub(crate) fn marked(mark: &str) -> Vec<i32> {
         .collect()
 }
 
-/// The living processes in the control group with these folders (one per controller).
+/// The running processes in the control group with these folders (one per controller).
 pub(crate) fn living_in(directories: &[PathBuf]) -> Vec<i32> {
-    // A control group lists zombies too, which go when their parent takes note of them, and not by a signal.
+    // A control group lists zombies too; their parent must reap them, signals do not help.
     let living = |pid: &i32| ProcessId::of(*pid).is_some_and(|process| process.is_alive());
     let mut pids: Vec<i32> =
         directories.iter().flat_map(|directory| pids_in(directory)).filter(living).collect();
-    // Each controller lists them all.
+    // Each controller lists all of them.
     pids.sort_unstable();
     pids.dedup();
     pids
 }
 
-/// Ends every process in the control group with these folders; whether none is left.
+/// Kills every process in the control group with these folders; returns whether no process is left.
 pub(crate) fn kill_group(directories: &[PathBuf]) -> bool {
     kill_until_none(|| living_in(directories))
 }
 
-/// Ends every process in the control group with these folders, then removes them; whether nothing is left.
+/// Kills every process in the control group with these folders and removes them; returns whether nothing is left.
 pub(crate) fn kill_and_remove(directories: &[PathBuf]) -> bool {
     kill_group(directories) && remove_groups(directories)
 }
 
-/// Ends every process in network namespaces with interfaces whose names begin with `prefix`. With the last of them,
-/// and the lab that made them, the kernel removes the namespaces. Whether none is left.
-pub(crate) fn kill_inhabitants(prefix: &str) -> bool {
-    kill_until_none(|| inhabitants(prefix))
+/// Kills every process in network namespaces that have an interface with this prefix; returns whether no process is
+/// left. The kernel removes a namespace with its last process and open file.
+pub(crate) fn kill_in_namespaces(prefix: &str) -> bool {
+    kill_until_none(|| processes_in_namespaces(prefix))
 }
 
-fn inhabitants(prefix: &str) -> Vec<i32> {
+fn processes_in_namespaces(prefix: &str) -> Vec<i32> {
     let network = |pid: &dyn Display| fs::read_link(format!("/proc/{pid}/ns/net")).ok();
     let has_interface = |pid: i32| {
         let text = fs::read_to_string(format!("/proc/{pid}/net/dev")).ok()?;
         Some(text.lines().any(|line| line.trim_start().starts_with(prefix)))
     };
     let Ok(processes) = all_processes() else { return Vec::new() };
-    // This process's own is the host's, or a container's: never one of a run's.
+    // The namespace of this process is that of the host or a container, and never one of a run.
     let mut known: BTreeMap<PathBuf, bool> = network(&"self").into_iter().map(|own| (own, false)).collect();
     let mut found = Vec::new();
     for pid in processes.flatten().map(|process| process.pid()) {
-        // Neither a zombie nor a process of another user's tells.
+        // Zombies and processes of other users cannot be checked.
         let Some(network) = network(&pid) else { continue };
         let is_ours = match known.get(&network) {
             Some(known) => *known,
@@ -156,14 +156,14 @@ fn inhabitants(prefix: &str) -> Vec<i32> {
     found
 }
 
-/// The processes in a control group's folder.
+/// The processes of a control group.
 pub(crate) fn pids_in(directory: &Path) -> Vec<i32> {
     let text = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
     text.lines().filter_map(|line| line.trim().parse().ok()).collect()
 }
 
-/// Removes empty control groups; whether all are gone. The kernel keeps one busy for a moment after its last
-/// process is gone.
+/// Removes empty control groups; returns whether all are gone. The kernel keeps a group busy for a moment after its
+/// last process exits.
 pub(crate) fn remove_groups(directories: &[PathBuf]) -> bool {
     wait_until(|| {
         directories
@@ -174,7 +174,7 @@ pub(crate) fn remove_groups(directories: &[PathBuf]) -> bool {
     })
 }
 
-/// Removes a folder with all that is in it; whether it is gone.
+/// Removes a folder with its content; returns whether it is gone.
 pub(crate) fn remove_folder(directory: &Path) -> bool {
     wait_until(|| match fs::remove_dir_all(directory) {
         Ok(()) => true,
@@ -182,7 +182,8 @@ pub(crate) fn remove_folder(directory: &Path) -> bool {
     })
 }
 
-/// Kills what `living` finds until it finds nothing: a process may fork while it is looked at. Whether it came so far.
+/// Kills what `living` finds until it finds nothing, because a process can fork meanwhile. Returns whether nothing is
+/// left.
 fn kill_until_none(living: impl Fn() -> Vec<i32>) -> bool {
     wait_until(|| {
         let found = living();
@@ -193,7 +194,7 @@ fn kill_until_none(living: impl Fn() -> Vec<i32>) -> bool {
     })
 }
 
-/// Asks `done` until it says yes, but no longer than a process may take to vanish.
+/// Polls `done` until it returns true, or until [`VANISH_TIMEOUT`].
 pub(crate) fn wait_until(mut done: impl FnMut() -> bool) -> bool {
     let deadline = Instant::now() + VANISH_TIMEOUT;
     loop {
@@ -235,10 +236,10 @@ mod tests {
             Command::new(command[0]).args(&command[1..]).env(MARK_VARIABLE, mark).spawn().unwrap()
         };
         let mut other = start(format!("{run}0/1"), &["sleep", "60"]);
-        // Forks twice, into a session of its own, so that no parent and no session tells whose it is.
+        // Forks twice into its own session, so that neither parent nor session identifies it.
         let away = "setsid sh -c 'sleep 60 & exit' & exit";
         start(format!("{run}/1"), &["sh", "-c", away]).wait().unwrap();
-        // Only the last of them is left: while the shells end, another look may see another one.
+        // Only the last process stays: until the shells exit, different processes can be found.
         let settled = |pids: &[i32]| matches!(pids, [one] if fs::read_to_string(format!("/proc/{one}/comm")).is_ok_and(|name| name == "sleep\n"));
         assert!(wait_until(|| settled(&marked(&run))));
         assert_eq!(marked(&format!("{run}/1")), marked(&run));

@@ -1,7 +1,7 @@
-//! Another topology for a running gateway: its files are rendered ahead, put in place at once, and a signal says so.
+//! Changes of the topology of a running gateway: files are rendered ahead, replaced at once, and announced by a signal.
 //!
-//! Rendering a hundred thousand routes takes a part of a second of CPU time, which nobody may use while load runs. So a
-//! change is prepared before, and to apply it costs two system calls a file and a signal.
+//! Rendering a hundred thousand routes takes a fraction of a second of CPU time, which would disturb a running load.
+//! Applying a prepared change costs only two system calls per file and a signal.
 
 use std::fs;
 use std::io;
@@ -15,10 +15,10 @@ use super::{Apply, Binding, Driver, Step};
 use crate::cleanup::ProcessId;
 use crate::{Credentials, RigError, Running};
 
-/// Signals that gateways take for a change, by their names.
+/// Signals that reload gateways, by name.
 const SIGNALS: [(&str, Signal); 3] = [("HUP", Signal::HUP), ("USR1", Signal::USR1), ("USR2", Signal::USR2)];
 
-/// Another topology for a running gateway, which can be applied again and again.
+/// A prepared topology for a running gateway. It can be applied repeatedly.
 #[derive(Debug)]
 pub struct Change {
     files: Vec<Prepared>,
@@ -26,9 +26,9 @@ pub struct Change {
     again_after: Option<Duration>,
 }
 
-/// What a driver says of changes, with its words read.
+/// The `apply` section of a driver, parsed.
 struct Applied<'a> {
-    /// Templates with their files.
+    /// Templates with their target files.
     templates: Vec<(&'a str, &'a str)>,
     signal: Option<Signal>,
     again_after: Option<Duration>,
@@ -36,27 +36,27 @@ struct Applied<'a> {
 
 #[derive(Debug)]
 struct Prepared {
-    /// What was rendered ahead.
+    /// The rendered file.
     from: PathBuf,
-    /// Where the gateway reads it.
+    /// The file that the gateway reads.
     to: PathBuf,
 }
 
 impl Driver {
-    /// Refuses a driver that does not say how a change of the topology reaches the running gateway.
+    /// Rejects a driver that cannot change a running gateway.
     ///
     /// # Errors
-    /// [`RigError::Driver`] where it says nothing of it; [`RigError::NotYetServed`] for a way that no code goes yet.
+    /// [`RigError::Driver`] if the driver has no `apply`; [`RigError::NotYetServed`] if its kind is not supported yet.
     pub fn check_apply(&self) -> Result<(), RigError> {
         self.applied().map(drop)
     }
 
-    /// Renders what `binding`, another than the one that the gateway was started with, changes in `dir`; `name` tells
-    /// it from other changes; certificates stay those of `credentials`. Nothing reaches the gateway, which is among `running`, before [`Change::apply`].
+    /// Renders the files that differ for `binding` into `dir`. `name` distinguishes changes; certificates stay those of
+    /// `credentials`. The gateway, one of `running`, sees nothing before [`Change::apply`].
     ///
     /// # Errors
-    /// As [`Driver::check_apply`] and [`Driver::render`]; [`RigError::Driver`] where the process that gets the signal
-    /// does not run.
+    /// As [`Driver::check_apply`] and [`Driver::render`]; [`RigError::Driver`] if the process for the signal does not
+    /// run.
     pub fn prepare_change(
         &self,
         binding: &Binding,
@@ -82,11 +82,11 @@ impl Driver {
         Ok(Change { files, signal, again_after })
     }
 
-    /// What a change renders again, and how the gateway is told.
+    /// The parsed `apply` section.
     fn applied(&self) -> Result<Applied<'_>, RigError> {
         let (templates, signal, again_after) = match &self.file.apply {
             Some(Apply::Files { templates, signal, again_after }) => (templates, signal, again_after),
-            Some(other) => return Err(self.unserved(format!("`apply: {}`", other.name()))),
+            Some(other) => return Err(self.unsupported(format!("`apply: {}`", other.name()))),
             None => {
                 return Err(self.wrong(
                     "the driver has no `apply`, so weir cannot change the running gateway",
@@ -119,7 +119,7 @@ impl Driver {
         Ok(Applied { templates, signal: signal.transpose()?, again_after })
     }
 
-    /// Checks what it says of changes, where it says something that is served.
+    /// Validates the `apply` section, if its kind is supported.
     pub(super) fn check_applied(&self) -> Result<(), RigError> {
         match &self.file.apply {
             Some(Apply::Files { .. }) => self.check_apply(),
@@ -127,7 +127,7 @@ impl Driver {
         }
     }
 
-    /// The process that was started first, which the others of a gateway answer to.
+    /// The process that was started first; it controls the others of a gateway.
     fn leader(&self, running: &[Running]) -> Result<ProcessId, RigError> {
         let first = self.file.processes.first().map_or("", |process| process.name.as_str());
         let leader = running.iter().find(|running| running.name() == first).map(Running::leader);
@@ -138,10 +138,11 @@ impl Driver {
 }
 
 impl Change {
-    /// Puts the files in place, each by one rename, so that nobody reads half of one, and sends the signal.
+    /// Replaces each file by one rename, so that no partial file is read, and sends the signal.
     ///
     /// # Errors
-    /// [`RigError::File`] or [`RigError::DiskFull`]. A process that is gone is no error here: whoever watches it says so.
+    /// [`RigError::File`] or [`RigError::DiskFull`]. A missing process is not an error here; it is reported by whoever
+    /// watches it.
     pub fn apply(&self) -> Result<(), RigError> {
         for Prepared { from, to } in &self.files {
             put(from, to).map_err(|error| RigError::file(to, error))?;
@@ -150,12 +151,12 @@ impl Change {
         Ok(())
     }
 
-    /// When a change that is not in force by then is to be signalled again; `None` where no signal is lost.
+    /// When to repeat the signal if the change has not taken effect; `None` if signals are not lost.
     pub fn again_after(&self) -> Option<Duration> {
         self.again_after
     }
 
-    /// Sends the signal alone.
+    /// Sends only the signal.
     pub fn signal(&self) {
         if let Some((signal, leader)) = self.signal
             && leader.is_alive()
@@ -166,16 +167,16 @@ impl Change {
     }
 }
 
-/// Makes `to` the same as `from`, without a moment in which it is neither what it was nor that.
+/// Replaces `to` by `from` atomically.
 fn put(from: &Path, to: &Path) -> io::Result<()> {
     let mut next = to.to_owned().into_os_string();
     next.push(".next");
     let next = PathBuf::from(next);
-    // What an apply left that failed half way.
+    // Left by an apply that failed halfway.
     let _ = fs::remove_file(&next);
-    // A link is made whatever the size; some file systems have none.
+    // A hard link takes the same time for every size; some file systems do not support it.
     fs::hard_link(from, &next).or_else(|_| fs::copy(from, &next).map(drop))?;
-    // A rename of a file over itself does nothing and leaves both.
+    // Renaming a link to the same file would keep both names.
     fs::rename(&next, to)
 }
 

@@ -1,4 +1,4 @@
-//! What a driver renders: a gateway or an upstream, with its addresses, topology and limits.
+//! Bindings: the addresses, topology and limits for which a driver renders a gateway or an upstream.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -10,72 +10,71 @@ use super::form::Serves;
 use super::locate::Binary;
 use crate::{Certificates, Limits};
 
-/// What a gateway is to be: its place in the rig and its topology.
+/// A gateway: its addresses, topology and limits.
 #[derive(Clone, Debug)]
 pub struct Binding {
-    /// Where load arrives.
+    /// The address for load.
     pub listen: SocketAddr,
-    /// The gateway's own administration.
+    /// The admin address.
     pub admin: SocketAddr,
-    /// The upstreams, taken in turn.
+    /// The upstreams, used in turn.
     pub origins: Vec<SocketAddr>,
-    /// Host names that are served; empty is every host.
+    /// Host names; empty matches every host.
     pub hosts: Vec<String>,
-    /// Exact paths that are served on every host; every other is answered 404.
+    /// Exact paths on every host; all others get 404.
     pub paths: Vec<String>,
     /// What replaces the path.
     pub rewrite: Option<String>,
-    /// TLS towards clients; `None` is plain text.
+    /// TLS for clients; `None` is plain HTTP.
     pub tls: Option<TlsBinding>,
-    /// Certificates that are there already; by default those that TLS takes are made in the folder of the gateway.
+    /// Existing certificates; without them, certificates are created in the folder of the gateway.
     pub certificates: Option<Certificates>,
-    /// Bearer tokens: a request for a path that is served and that carries none of them is answered 401. Empty asks for
-    /// none.
+    /// Bearer tokens: requests without one of them get 401. Empty requires none.
     pub tokens: Vec<String>,
     /// Worker threads: the CPU limit of the data plane rounded up.
     pub workers: u32,
     /// Limits by role.
     pub limits: BTreeMap<Role, Limits>,
-    /// Settings of the driver that the scenario changes.
+    /// Settings of the driver that the scenario overrides.
     pub set: BTreeMap<String, Value>,
     /// The binary.
     pub binary: Binary,
-    /// A configuration file of the user's own, in place of the driver's main one.
+    /// The user's own configuration file, which replaces the main one of the driver.
     pub config: Option<Configuration>,
-    /// Whether its routes will change while it runs.
+    /// Whether its routes change while it runs.
     pub changes: bool,
 }
 
-/// TLS towards clients.
+/// TLS for clients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TlsBinding {
-    /// Whether a client must show a certificate of the cell's authority.
+    /// Whether clients must send a certificate of the cell's CA.
     pub client_certificate: bool,
-    /// Whether each host has a certificate and a key of its own.
+    /// Whether each host has its own certificate and key.
     pub certificate_each: bool,
 }
 
-/// What an upstream is to be.
+/// An upstream.
 #[derive(Clone, Debug)]
 pub struct OriginBinding {
-    /// Its name, unique in the cell; its process bears it.
+    /// Its name, unique in the cell, which its process gets.
     pub name: String,
-    /// Where it is asked.
+    /// The address for requests.
     pub listen: SocketAddr,
-    /// Its own administration.
+    /// The admin address.
     pub admin: SocketAddr,
     /// Worker threads.
     pub workers: u32,
     /// Its limits.
     pub limits: Limits,
-    /// Length of the body that it answers with.
+    /// Length of response bodies.
     pub body_bytes: u64,
     /// The binary.
     pub binary: Binary,
 }
 
 impl Binding {
-    /// What it asks of a driver beyond hosts, paths and a rewrite.
+    /// What it requires from a driver besides hosts, paths and a rewrite.
     pub(super) fn wants(&self) -> Vec<Serves> {
         let wants = [
             (Serves::Tls, self.tls.is_some()),

@@ -1,4 +1,4 @@
-//! A gateway's own count of the requests that it received.
+//! The request counters of gateways.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use serde_json::Value;
 use super::form::{CountersFile, Parser};
 use crate::{Credentials, Namespace, RigError, http};
 
-/// An Envoy with a hundred thousand routes takes seconds to tell its statistics.
+/// Envoy takes seconds to print the statistics of a hundred thousand routes.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Where and how a gateway's counters are read.
+/// Where and how to read the counters of a gateway.
 #[derive(Clone, Debug)]
 pub struct CounterSource {
     source: Option<Source>,
@@ -22,26 +22,26 @@ pub struct CounterSource {
 #[derive(Clone, Debug)]
 struct Source {
     address: SocketAddr,
-    /// Where the address is; on the host where there is none.
+    /// The namespace of the address; `None` is the host.
     namespace: Option<Namespace>,
     path: String,
     parser: Parser,
-    /// Answered polls, where the gateway counts them among the requests.
+    /// Successful polls, if the gateway counts them as requests.
     own_polls: Option<Arc<AtomicU64>>,
     restarts_on_apply: bool,
-    /// What is shown to it, and the name that it has.
+    /// The credentials for it, and its host name.
     credentials: Credentials,
     host: String,
 }
 
 impl CounterSource {
-    /// A gateway that does not count.
+    /// For a gateway without counters.
     pub(crate) fn none() -> Self {
         Self { source: None }
     }
 
-    /// A part that answers JSON on `path` with its number of requests at `pointer` (RFC 6901), and does not count
-    /// that request itself.
+    /// For a part that responds with JSON on `path`, has its number of requests at `pointer` (RFC 6901), and does not
+    /// count these requests.
     pub fn json(address: SocketAddr, path: &str, pointer: &str) -> Self {
         let parser = Parser::Json { pointer: pointer.into() };
         Self { source: Some(Source::new(address, path.into(), parser, None)) }
@@ -54,7 +54,7 @@ impl CounterSource {
         Self { source: Some(Source { restarts_on_apply: file.restarts_on_apply, ..source }) }
     }
 
-    /// The same counters of a part in `namespace`; `None` is the host.
+    /// The same counters in `namespace`; `None` is the host.
     #[must_use]
     pub fn within(mut self, namespace: Option<&Namespace>) -> Self {
         if let Some(source) = &mut self.source {
@@ -63,12 +63,12 @@ impl CounterSource {
         self
     }
 
-    /// Whether it counts from zero again once a change of the topology was applied.
+    /// Whether a change of the topology resets them.
     pub fn restarts_on_apply(&self) -> bool {
         self.source.as_ref().is_some_and(|source| source.restarts_on_apply)
     }
 
-    /// The same counters of a part that has a certificate for `host` and wants `credentials`.
+    /// The same counters behind a certificate for `host` and with `credentials`.
     #[must_use]
     pub fn secured(mut self, credentials: &Credentials, host: &str) -> Self {
         if let Some(source) = &mut self.source {
@@ -78,17 +78,17 @@ impl CounterSource {
         self
     }
 
-    /// Requests that the gateway received since its start; its counters' own polls are not among them. `None`
-    /// where the gateway does not count.
+    /// The requests that the gateway received since its start, without polls of its counters. `None` if the gateway has
+    /// no counters.
     ///
     /// # Errors
-    /// [`RigError::Counters`] when they cannot be read or are not there.
+    /// [`RigError::Counters`] if they cannot be read or are missing.
     pub fn read(&self) -> Result<Option<u64>, RigError> {
         let Some(source) = &self.source else { return Ok(None) };
         let place = format!("http://{}{}", source.address, source.path);
         let failed = |message: String| RigError::Counters { place: place.clone(), message };
-        let (namespace, asked) = (source.namespace.as_ref(), (source.host.as_str(), source.path.as_str()));
-        let answer = http::get_with(&source.credentials, namespace, source.address, asked, READ_TIMEOUT)
+        let Source { credentials, address, namespace, host, path, .. } = source;
+        let answer = http::get_with(credentials, namespace.as_ref(), *address, host, path, READ_TIMEOUT)
             .map_err(|error| failed(error.to_string()))?;
         let polls = source.own_polls.as_ref().map_or(0, |polls| polls.fetch_add(1, Ordering::Relaxed) + 1);
         if answer.status != 200 {
@@ -130,7 +130,7 @@ impl Parser {
     }
 }
 
-/// The value of a line `metric{name="value",..} number`. Label values with escapes are compared as they stand.
+/// The value of a line `metric{name="value",..} number`. Label values are compared without decoding escapes.
 fn prometheus_value<'a>(
     line: &str,
     metric: &str,
@@ -146,7 +146,7 @@ fn prometheus_value<'a>(
     labels.all(has).then(|| value.split_whitespace().next()?.parse().ok()).flatten()
 }
 
-/// `server accepts handled requests` and below it three numbers.
+/// A line `server accepts handled requests`, then a line of three numbers.
 fn stub_status(text: &str) -> Option<u64> {
     let mut lines = text.lines().skip_while(|line| !line.starts_with("server accepts handled requests"));
     lines.nth(1)?.split_whitespace().nth(2)?.parse().ok()

@@ -1,4 +1,4 @@
-//! Finds a driver's binary, and tells its hash.
+//! Finds the binary of a driver and computes its hash.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -12,25 +12,25 @@ use super::version::version;
 use crate::RigError;
 use crate::digest::Digest;
 
-/// A wrapper's line that names the binary it becomes, relative to the wrapper.
+/// The line of a wrapper that names the real binary, relative to the wrapper.
 const WRAPPED: &str = "# binary: ";
 
-/// A binary as it was found.
+/// A binary that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Binary {
-    /// What is started.
+    /// The file to start.
     pub path: PathBuf,
-    /// What it says of itself.
+    /// Its reported version.
     pub version: String,
-    /// SHA-256, hexadecimal; of the program behind it where it is a wrapper.
+    /// SHA-256, hexadecimal; for a wrapper that of the real binary.
     pub sha256: String,
 }
 
 impl Binary {
-    /// The binary of this very process, for parts that weir plays itself.
+    /// The binary of this process, for parts that weir plays itself.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// If it cannot be read.
     pub fn own() -> Result<Self, RigError> {
         let path = std::env::current_exe().map_err(|error| RigError::file("weir's own executable", error))?;
         let sha256 = sha256(&path).map_err(|error| RigError::file(&path, error))?;
@@ -39,11 +39,11 @@ impl Binary {
 }
 
 impl Driver {
-    /// Finds the binary: `binary` where it is given, else in `target/peers/bin` above this executable or the
-    /// working folder, beside this executable, and on PATH.
+    /// Finds the binary: `binary` if given, else in `target/peers/bin` above this executable or the working folder,
+    /// next to this executable, and on PATH.
     ///
     /// # Errors
-    /// [`RigError::BinaryMissing`], with how to get it.
+    /// [`RigError::BinaryMissing`], which says how to get it.
     pub fn locate(&self, binary: Option<&Path>) -> Result<Binary, RigError> {
         let Some(file) = &self.file.binary else {
             return Err(self.wrong("the driver has no `binary`", "add one"));
@@ -70,15 +70,15 @@ impl Driver {
     }
 }
 
-/// Folders in which binaries are looked for, in order.
+/// Folders to search, in order.
 fn places() -> Vec<PathBuf> {
     let own = std::env::current_exe().ok();
     let working = std::env::current_dir().ok();
     let above = [&own, &working].into_iter().flatten().flat_map(|path| path.ancestors());
     let mut places: Vec<PathBuf> = above.map(|folder| folder.join("target/peers/bin")).collect();
-    // Test binaries lie one folder below the programs that are built with them.
-    let beside = own.iter().flat_map(|path| path.ancestors().skip(1).take(2)).map(Path::to_owned);
-    places.extend(beside);
+    // Test binaries are one folder below the programs that are built with them.
+    let next_to_own = own.iter().flat_map(|path| path.ancestors().skip(1).take(2)).map(Path::to_owned);
+    places.extend(next_to_own);
     places.extend(std::env::var_os("PATH").iter().flat_map(std::env::split_paths));
     places
 }
@@ -87,7 +87,7 @@ fn is_executable(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }
 
-/// The hash of a file that has not changed since it was last hashed is taken from memory.
+/// The hash of a file; cached until the file changes.
 fn sha256(path: &Path) -> io::Result<String> {
     type Known = BTreeMap<(PathBuf, u64, i64, i64), String>;
     static KNOWN: Mutex<Known> = Mutex::new(Known::new());
@@ -105,7 +105,7 @@ fn sha256(path: &Path) -> io::Result<String> {
     Ok(hash)
 }
 
-/// The program behind a wrapper of `make peers`; any other file is itself.
+/// The real binary behind a wrapper of `make peers`; other files are returned as they are.
 fn wrapped(path: &Path) -> io::Result<PathBuf> {
     let mut head = Vec::new();
     File::open(path)?.take(4096).read_to_end(&mut head)?;

@@ -1,4 +1,4 @@
-//! Drivers: a folder per gateway that says how to find, configure, start and count it. No Rust in it, no shell.
+//! Drivers: a folder per gateway that describes how to find, configure, start and count it, without code.
 
 mod apply;
 mod binding;
@@ -32,13 +32,13 @@ use crate::RigError;
 
 static EMBEDDED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../drivers");
 
-/// The file in a driver's folder that says what it is.
+/// The main file of a driver's folder.
 const DRIVER_FILE: &str = "driver.yaml";
 
-/// The name in place of a driver's for a gateway that runs elsewhere: it has no process, and the scenario says where it is.
+/// The reserved driver name for remote gateways: they have no process, and the scenario names their address.
 pub const REMOTE: &str = "remote";
 
-/// Every driver there is.
+/// All known drivers.
 #[derive(Clone, Debug)]
 pub struct Drivers {
     drivers: BTreeMap<String, Driver>,
@@ -48,18 +48,18 @@ pub struct Drivers {
 #[derive(Clone, Debug)]
 pub struct Driver {
     name: String,
-    /// Where its files are, for errors.
+    /// The path of its file, for errors.
     place: String,
     file: DriverFile,
     templates: BTreeMap<String, String>,
 }
 
 impl Drivers {
-    /// The built-in drivers, and those in the folders `extra`, of which one may replace a built-in one. A folder
-    /// is a driver itself, or holds drivers.
+    /// The built-in drivers, and those in the folders `extra`, which can replace built-in ones. A folder is a driver,
+    /// or contains drivers.
     ///
     /// # Errors
-    /// When a driver cannot be read, or asks for what is not yet served.
+    /// If a driver cannot be read, or uses something that is not supported yet.
     pub fn load(extra: &[PathBuf]) -> Result<Self, RigError> {
         let mut drivers = BTreeMap::new();
         for folder in EMBEDDED.dirs() {
@@ -83,7 +83,7 @@ impl Drivers {
         self.drivers.keys().map(String::as_str).collect()
     }
 
-    /// The names of those that can play the upstream, in alphabetical order.
+    /// The names of drivers that can serve as the upstream, in alphabetical order.
     pub fn origins(&self) -> Vec<&str> {
         let origins = self.drivers.iter().filter(|(_, driver)| driver.file.origin.is_some());
         origins.map(|(name, _)| name.as_str()).collect()
@@ -92,7 +92,7 @@ impl Drivers {
     /// The driver `name`.
     ///
     /// # Errors
-    /// [`RigError::UnknownDriver`], with the nearest name.
+    /// [`RigError::UnknownDriver`], with the closest name.
     pub fn driver(&self, name: &str) -> Result<&Driver, RigError> {
         self.drivers.get(name).ok_or_else(|| RigError::UnknownDriver {
             name: name.to_owned(),
@@ -138,11 +138,11 @@ impl Driver {
         Ok(driver)
     }
 
-    /// Refuses what is not yet served, and steps that do not fit together.
+    /// Rejects what is not supported yet, and inconsistent steps.
     fn check(&self) -> Result<(), RigError> {
         let file = &self.file;
         if let Some(need) = file.needs.first() {
-            return Err(self.unserved(format!("`needs: [{need}]`")));
+            return Err(self.unsupported(format!("`needs: [{need}]`")));
         }
         self.check_steps(&file.steps, &file.processes)?;
         if file.binary.is_none() {
@@ -152,7 +152,7 @@ impl Driver {
         self.check_applied()?;
         if let Some(origin) = &file.origin {
             if origin.steps.iter().any(|step| matches!(step, Step::Certificate { .. })) {
-                return Err(self.unserved("the step `certificate` under `origin`".into()));
+                return Err(self.unsupported("the step `certificate` under `origin`".into()));
             }
             self.check_steps(&origin.steps, &origin.processes)?;
             self.check_roles(&origin.processes, &[Role::Origin])?;
@@ -198,7 +198,7 @@ impl Driver {
                         started.push(process.clone());
                     }
                 }
-                other => return Err(self.unserved(format!("the step `{}`", other.name()))),
+                other => return Err(self.unsupported(format!("the step `{}`", other.name()))),
             }
         }
         if processes.is_empty() {
@@ -213,7 +213,7 @@ impl Driver {
         }
     }
 
-    /// Whether TLS is promised where certificates are made, and nowhere else.
+    /// A driver that serves TLS has exactly one step `certificate`; others have none.
     fn check_serves(&self) -> Result<(), RigError> {
         let serves = |what| self.file.serves.contains(&what);
         let made = self.file.steps.iter().filter(|step| matches!(step, Step::Certificate { .. })).count();
@@ -247,7 +247,7 @@ impl Driver {
         }
     }
 
-    fn unserved(&self, what: String) -> RigError {
+    fn unsupported(&self, what: String) -> RigError {
         RigError::NotYetServed { place: self.place.clone(), what }
     }
 
@@ -301,8 +301,8 @@ mod tests {
         match (&read, expected) {
             (Ok(()), Ok(())) => {}
             (Err(error), Err(part)) => {
-                let told = format!("{error} | {}", error.remedy());
-                assert!(told.contains(part), "{told}");
+                let text = format!("{error} | {}", error.remedy());
+                assert!(text.contains(part), "{text}");
                 assert_eq!(error.cause(), "render");
             }
             _ => panic!("{read:?} for {text}"),

@@ -1,5 +1,5 @@
-//! A configuration file of the user's own, in place of a driver's main one: read, checked, and compared in words
-//! with what the driver's would have made equal.
+//! The user's own configuration file in place of the main file of a driver: reads it, validates it, and compares its
+//! text with the settings that the driver makes equal.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -11,20 +11,20 @@ use super::{Driver, Step};
 use crate::RigError;
 use crate::digest::sha256_hex;
 
-/// The greatest file that is taken for a configuration.
+/// The largest configuration file.
 const BYTES_MAX: usize = 64 << 20;
-/// Letters of a hash that tell it from every other in a report.
+/// Length of a hash prefix in reports.
 const HASH_LETTERS: usize = 12;
-/// Names of the values by which a file learns a place.
+/// Template values that contain an address.
 const LISTEN: [&str; 2] = ["listen", "listen_port"];
 const ADMIN: [&str; 2] = ["admin", "admin_port"];
 const ORIGINS: [&str; 2] = ["origins", "origin_addresses"];
 const TLS: [&str; 1] = ["tls"];
 
-/// Reads a configuration file of the user's own.
+/// Reads the user's own configuration file.
 ///
 /// # Errors
-/// [`RigError::Driver`] where it cannot be read or is no text.
+/// [`RigError::Driver`] if it cannot be read or is not UTF-8 text.
 pub fn read_configuration(path: &Path) -> Result<Configuration, RigError> {
     let wrong = |message: String| RigError::Driver {
         place: path.display().to_string(),
@@ -41,7 +41,7 @@ pub fn read_configuration(path: &Path) -> Result<Configuration, RigError> {
 }
 
 impl Driver {
-    /// The template that a configuration file of the user's own takes the place of.
+    /// The template that the user's own configuration file replaces.
     pub(super) fn main(&self) -> Result<&str, RigError> {
         if let Some(main) = &self.file.main {
             return Ok(main);
@@ -59,11 +59,11 @@ impl Driver {
         }
     }
 
-    /// Refuses a file that cannot learn where its upstream is, or, but where the scenario says `listen`, where to
-    /// listen itself: both ports are other ones in each cell.
+    /// Rejects a file without a placeholder for the upstream, or, unless the scenario sets `listen`, for its own
+    /// address: both ports differ in each cell.
     ///
     /// # Errors
-    /// [`RigError::Render`] for a template that cannot be read, [`RigError::Driver`] for one without these values.
+    /// [`RigError::Render`] for an invalid template, [`RigError::Driver`] if a placeholder is missing.
     pub fn check_configuration(&self, own: &Configuration, listen_is_given: bool) -> Result<(), RigError> {
         self.main()?;
         let named = names(own)?;
@@ -87,7 +87,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Refuses a file that cannot speak TLS as the cell's certificates want it.
+    /// Rejects a file that does not use the certificates of the cell.
     ///
     /// # Errors
     /// As [`Driver::check_configuration`].
@@ -104,7 +104,7 @@ impl Driver {
         }
     }
 
-    /// Whether the gateway's administration will listen where it is told: by its command line, or by the file.
+    /// Whether the gateway listens on its admin address: set by its command line or by the file.
     pub(super) fn has_admin(&self, own: &Configuration) -> Result<bool, RigError> {
         let by_command = self
             .file
@@ -115,7 +115,7 @@ impl Driver {
         Ok(by_command || has(&names(own)?, &ADMIN))
     }
 
-    /// What the file does not say of what the driver's own makes equal, in words.
+    /// The settings that the driver makes equal and the file does not contain, in words.
     pub(super) fn lint(
         &self,
         own: &Configuration,
@@ -123,12 +123,12 @@ impl Driver {
     ) -> Result<Vec<String>, RigError> {
         let file = Path::new(&own.path).file_name().unwrap_or_default().to_string_lossy();
         let hash: String = own.sha256.chars().take(HASH_LETTERS).collect();
-        let mut said = vec![format!(
+        let mut notes = vec![format!(
             "its configuration is the user's own, {file} (SHA-256 {hash}): its routes, and whatever else the driver's \
              would have made equal, are as that file has them"
         )];
         if self.file.equal.is_empty() {
-            said.push(
+            notes.push(
                 "its driver has no list of equal settings, so weir did not check the file for them".into(),
             );
         }
@@ -136,17 +136,17 @@ impl Driver {
         for equal in &self.file.equal {
             let words = plain(&templates.text("equal", &equal.text)?);
             if !text.contains(&words) {
-                said.push(format!(
+                notes.push(format!(
                     "{}: the driver's own file has `{words}` for it, {file} has not",
                     equal.what
                 ));
             }
         }
-        Ok(said)
+        Ok(notes)
     }
 }
 
-/// The values that the file asks for.
+/// The values that the file uses.
 fn names(own: &Configuration) -> Result<HashSet<String>, RigError> {
     let wrong = |error: &minijinja::Error| template_error(&own.path, error);
     let mut environment = environment();
@@ -159,7 +159,7 @@ fn has(named: &HashSet<String>, wanted: &[&str]) -> bool {
     wanted.iter().any(|name| named.contains(*name))
 }
 
-/// The text without lines that are comments, and with single spaces between its words.
+/// The text without comment lines and with single spaces between words.
 fn plain(text: &str) -> String {
     let lines = text.lines().map(str::trim).filter(|line| !line.starts_with('#'));
     lines.flat_map(str::split_whitespace).collect::<Vec<_>>().join(" ")
@@ -218,7 +218,7 @@ mod tests {
         Ok((rendered, files))
     }
 
-    /// The main file of a driver as it ships it.
+    /// The main file of a driver, as shipped.
     fn shipped(driver: &str) -> Configuration {
         let drivers = Drivers::load(&[]).unwrap();
         let driver = drivers.driver(driver).unwrap();
@@ -228,10 +228,10 @@ mod tests {
     #[test]
     fn what_a_driver_says_it_makes_equal_stands_in_its_own_file() {
         for driver in ["nginx", "haproxy", "envoy", "weir"] {
-            let said = rendered(driver, Some(shipped(driver))).unwrap().0.unequal;
+            let notes = rendered(driver, Some(shipped(driver))).unwrap().0.unequal;
             let plain = rendered(driver, None).unwrap().0.unequal;
-            assert_eq!(said.len(), plain.len() + 1, "{said:#?}");
-            assert!(said.iter().any(|said| said.contains("my.conf")), "{said:#?}");
+            assert_eq!(notes.len(), plain.len() + 1, "{notes:#?}");
+            assert!(notes.iter().any(|notes| notes.contains("my.conf")), "{notes:#?}");
         }
     }
 
@@ -243,8 +243,8 @@ mod tests {
                 let binding = Binding { tls, tokens: vec!["t0".into()], ..binding(config) };
                 rendered_for(driver, &binding).unwrap().0
             };
-            let (said, plain) = (with(Some(shipped(driver))), with(None));
-            assert_eq!(said.unequal.len(), plain.unequal.len() + 1, "{:#?}", said.unequal);
+            let (notes, plain) = (with(Some(shipped(driver))), with(None));
+            assert_eq!(notes.unequal.len(), plain.unequal.len() + 1, "{:#?}", notes.unequal);
             let adds_nothing = ["haproxy", "weir"].contains(&driver);
             assert!(adds_nothing || plain.unequal.len() > rendered(driver, None).unwrap().0.unequal.len());
             assert!(plain.credentials.shows_certificate && plain.credentials.certificates.is_some());
@@ -265,11 +265,11 @@ mod tests {
             "daemon off; # 127.0.0.1:3 127.0.0.1:4\n# worker_processes 3;\nlisten 127.0.0.1:1;\n\
              proxy_next_upstream\n  off;\n"
         );
-        let said = rendered.unequal.join("\n");
-        assert!(said.contains("workers: the driver's own file has `worker_processes 3;` for it"), "{said}");
-        assert!(!said.contains("proxy_next_upstream"), "{said}");
-        // It says nothing of `admin`, so nobody waits for that, and nobody counts.
-        assert!(said.contains("cannot read its request counters"), "{said}");
+        let notes = rendered.unequal.join("\n");
+        assert!(notes.contains("workers: the driver's own file has `worker_processes 3;` for it"), "{notes}");
+        assert!(!notes.contains("proxy_next_upstream"), "{notes}");
+        // The file does not use `admin`, so readiness and counters do not need it.
+        assert!(notes.contains("cannot read its request counters"), "{notes}");
         assert_eq!(rendered.processes[0].listens, [SocketAddr::from(([127, 0, 0, 1], 1))]);
         assert_eq!(rendered.counters.read().unwrap(), None);
     }
@@ -301,21 +301,21 @@ mod tests {
         };
         assert_eq!(check("{{ listen }} {% for origin in origins %}{{ origin }}{% endfor %}", false), Ok(()));
         assert_eq!(check("listen 80; {{ origin_addresses[0].port }}", true), Ok(()));
-        let said = check("listen 80; {{ origins[0] }}", false).unwrap_err();
+        let notes = check("listen 80; {{ origins[0] }}", false).unwrap_err();
         assert!(
-            said.starts_with("conf/my.conf: the file has no placeholder for the listening address"),
-            "{said}"
+            notes.starts_with("conf/my.conf: the file has no placeholder for the listening address"),
+            "{notes}"
         );
-        assert!(said.contains("{{ listen }}"), "{said}");
-        let said = check("{{ listen }} server 127.0.0.1:9000;", false).unwrap_err();
+        assert!(notes.contains("{{ listen }}"), "{notes}");
+        let notes = check("{{ listen }} server 127.0.0.1:9000;", false).unwrap_err();
         assert!(
-            said.contains("no placeholder for the upstream") && said.contains("{{ origins[0] }}"),
-            "{said}"
+            notes.contains("no placeholder for the upstream") && notes.contains("{{ origins[0] }}"),
+            "{notes}"
         );
-        let said = check("one\n{{ listen", false).unwrap_err();
-        assert!(said.starts_with("conf/my.conf:2: "), "{said}");
-        let said = rendered("nginx", Some(own("a\n{{ lsiten }} {{ origins }}"))).map(drop).unwrap_err();
-        assert!(said.starts_with("conf/my.conf:2: "), "{said}");
+        let notes = check("one\n{{ listen", false).unwrap_err();
+        assert!(notes.starts_with("conf/my.conf:2: "), "{notes}");
+        let notes = rendered("nginx", Some(own("a\n{{ lsiten }} {{ origins }}"))).map(drop).unwrap_err();
+        assert!(notes.starts_with("conf/my.conf:2: "), "{notes}");
     }
 
     #[test]

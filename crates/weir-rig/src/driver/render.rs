@@ -1,4 +1,4 @@
-//! Renders a driver's templates from a topology, the same for every gateway; or for an upstream.
+//! Renders the templates of a driver for a gateway or an upstream.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -16,40 +16,40 @@ use crate::{Certificates, Credentials, Limits, Namespace, ProcessSpec, Ready, Ri
 
 const READY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What comes of a driver for a binding.
+/// The result of rendering a driver.
 #[derive(Clone, Debug)]
 pub struct Rendered {
-    /// The files that were written.
+    /// The written files.
     pub files: Vec<PathBuf>,
     /// SHA-256 over their names and contents, hexadecimal.
     pub config_sha256: String,
-    /// The processes, in the order in which they are launched.
+    /// The processes, in launch order.
     pub processes: Vec<ProcessSpec>,
-    /// The gateway's own counters.
+    /// The request counters.
     pub counters: CounterSource,
-    /// What a client needs to be served.
+    /// What a client needs for a request.
     pub credentials: Credentials,
-    /// What could not be made equal.
+    /// What could not be made equal, in words.
     pub unequal: Vec<String>,
 }
 
-/// What the processes of a driver have of the rig.
-struct Seat<'a> {
+/// What the processes of a driver get from the rig.
+struct ProcessContext<'a> {
     binary: &'a Binary,
     dir: &'a Path,
     listen: SocketAddr,
-    /// Absent where nothing will listen there.
+    /// `None` if nothing will listen there.
     admin: Option<SocketAddr>,
     limits: &'a dyn Fn(Role) -> Limits,
     config_sha256: String,
 }
 
 impl Driver {
-    /// Writes the gateway's files into `dir`, and says how to launch it.
+    /// Writes the gateway's files into `dir`, and returns how to launch it.
     ///
     /// # Errors
-    /// [`RigError::Render`] or [`RigError::Driver`] for a wrong template, setting or topology;
-    /// [`RigError::DiskFull`] or [`RigError::File`] where a file cannot be written.
+    /// [`RigError::Render`] or [`RigError::Driver`] for an invalid template, setting or topology;
+    /// [`RigError::DiskFull`] or [`RigError::File`] if a file cannot be written.
     pub fn render(&self, binding: &Binding, dir: &Path) -> Result<Rendered, RigError> {
         self.check_topology(binding)?;
         self.require(&binding.wants())?;
@@ -76,11 +76,18 @@ impl Driver {
         }
         let limits = |role: Role| binding.limits.get(&role).copied().unwrap_or_default();
         let (binary, listen) = (&binding.binary, binding.listen);
-        let seat = Seat { binary, dir, listen, admin, limits: &limits, config_sha256: config_sha256.clone() };
+        let context = ProcessContext {
+            binary,
+            dir,
+            listen,
+            admin,
+            limits: &limits,
+            config_sha256: config_sha256.clone(),
+        };
         let processes = started(&self.file.steps, &self.file.processes)
-            .map(|process| self.process(process, process.name.clone(), &seat, &templates))
+            .map(|process| self.process(process, process.name.clone(), &context, &templates))
             .collect::<Result<_, _>>()?;
-        let counters = seat.counters(self.file.counters.as_ref());
+        let counters = context.counters(self.file.counters.as_ref());
         let credentials = Credentials {
             certificates,
             shows_certificate: binding.tls.is_some_and(|tls| tls.client_certificate),
@@ -89,7 +96,7 @@ impl Driver {
         Ok(Rendered { files, config_sha256, processes, counters, credentials, unequal })
     }
 
-    /// Refuses a topology that asks for what the driver does not render.
+    /// Rejects requirements that the driver does not support.
     ///
     /// # Errors
     /// [`RigError::Driver`], which names the field.
@@ -108,7 +115,7 @@ impl Driver {
         }
     }
 
-    /// The certificates of a topology with TLS: those that are there, else made where the driver wants them.
+    /// The certificates of a topology with TLS: existing ones, else created where the driver wants them.
     fn certificates(&self, binding: &Binding, dir: &Path) -> Result<Option<Certificates>, RigError> {
         let to = self.file.steps.iter().find_map(|step| match step {
             Step::Certificate { to } => Some(to),
@@ -122,10 +129,10 @@ impl Driver {
         make(&self.inside(dir, to)?, &binding.hosts).map(Some)
     }
 
-    /// Writes the files of an upstream into `dir`, and says how to launch it.
+    /// Writes the files of an upstream into `dir`, and returns how to launch it.
     ///
     /// # Errors
-    /// As [`Driver::render`]; also where the driver cannot play the upstream.
+    /// As [`Driver::render`]; also if the driver cannot serve as the upstream.
     pub fn render_origin(&self, binding: &OriginBinding, dir: &Path) -> Result<Rendered, RigError> {
         let Some(origin) = &self.file.origin else {
             let message = "the driver cannot serve as the upstream";
@@ -136,20 +143,27 @@ impl Driver {
         let (files, config_sha256) = self.write(&origin.steps, dir, &templates)?;
         let (binary, listen, admin) = (&binding.binary, binding.listen, Some(binding.admin));
         let limits = |_: Role| binding.limits;
-        let seat = Seat { binary, dir, listen, admin, limits: &limits, config_sha256: config_sha256.clone() };
+        let context = ProcessContext {
+            binary,
+            dir,
+            listen,
+            admin,
+            limits: &limits,
+            config_sha256: config_sha256.clone(),
+        };
         let name = |process: &ProcessFile| match origin.processes.len() {
             1 => binding.name.clone(),
             _ => format!("{}-{}", binding.name, process.name),
         };
         let processes = started(&origin.steps, &origin.processes)
-            .map(|process| self.process(process, name(process), &seat, &templates))
+            .map(|process| self.process(process, name(process), &context, &templates))
             .collect::<Result<_, _>>()?;
-        let counters = seat.counters(origin.counters.as_ref());
+        let counters = context.counters(origin.counters.as_ref());
         let credentials = Credentials::default();
         Ok(Rendered { files, config_sha256, processes, counters, credentials, unequal: Vec::new() })
     }
 
-    /// Renders the files of `steps` into `dir`; gives their paths, and the hash over their names and contents.
+    /// Renders the files of `steps` into `dir`; returns their paths, and the hash over their names and contents.
     fn write(
         &self,
         steps: &[Step],
@@ -159,8 +173,8 @@ impl Driver {
         let mut files = Vec::new();
         let mut hash = Digest::new();
         for step in steps {
-            // Certificates are others in each cell, and none of the configuration's. Other steps have no file; those that
-            // no code serves were refused when the driver was loaded.
+            // Certificates differ in each cell and are not part of the configuration. Other steps have no file;
+            // unsupported ones were rejected when the driver was loaded.
             let Step::Render { template, to } = step else { continue };
             let path = self.inside(dir, to)?;
             let text = templates.file(template)?;
@@ -176,31 +190,31 @@ impl Driver {
         &self,
         process: &ProcessFile,
         name: String,
-        seat: &Seat<'_>,
+        context: &ProcessContext<'_>,
         templates: &Templates<'_>,
     ) -> Result<ProcessSpec, RigError> {
         let text = |text: &String| templates.text(&process.name, text);
         let env = process.env.iter().map(|(name, value)| Ok((name.clone(), text(value)?)));
         Ok(ProcessSpec {
             role: process.role,
-            binary: seat.binary.clone(),
-            config_sha256: Some(seat.config_sha256.clone()),
+            binary: context.binary.clone(),
+            config_sha256: Some(context.config_sha256.clone()),
             command: process.command.iter().map(text).collect::<Result<_, _>>()?,
             env: env.collect::<Result<_, RigError>>()?,
-            dir: seat.dir.to_owned(),
-            log: seat.dir.join(format!("{name}.log")),
-            limits: (seat.limits)(process.role),
+            dir: context.dir.to_owned(),
+            log: context.dir.join(format!("{name}.log")),
+            limits: (context.limits)(process.role),
             is_urgent: false,
             cpus: None,
-            ready: seat.ready(process.ready.as_ref()),
+            ready: context.ready(process.ready.as_ref()),
             ready_timeout: process.ready_timeout.map_or(READY_TIMEOUT, |time| time.0),
-            listens: process.listens.iter().filter_map(|place| seat.place(*place)).collect(),
+            listens: process.listens.iter().filter_map(|place| context.place(*place)).collect(),
             namespace: None,
             name,
         })
     }
 
-    /// Refuses what would mean something else in one of the configuration languages, for every gateway alike.
+    /// Rejects characters that have a meaning in one of the configuration languages, for every gateway alike.
     pub(super) fn check_topology(&self, binding: &Binding) -> Result<(), RigError> {
         let wrong = |what: &str, value: &str, remedy: &str| RigError::Driver {
             place: format!("gateway `{}`", self.name),
@@ -224,7 +238,7 @@ impl Driver {
         Ok(())
     }
 
-    /// `to` in `dir`; a driver writes nowhere else.
+    /// The path `to` in `dir`; other folders are rejected.
     pub(super) fn inside(&self, dir: &Path, to: &str) -> Result<PathBuf, RigError> {
         let plain = Path::new(to).components().all(|component| matches!(component, Component::Normal(_)));
         if !plain || to.is_empty() {
@@ -237,7 +251,7 @@ impl Driver {
 }
 
 impl Rendered {
-    /// The same in `namespace`, where the addresses of its binding are; `None` is the host.
+    /// The same processes in `namespace`, which has the addresses of the binding; `None` is the host.
     #[must_use]
     pub fn within(mut self, namespace: Option<&Namespace>) -> Self {
         for process in &mut self.processes {
@@ -247,7 +261,7 @@ impl Rendered {
     }
 }
 
-impl Seat<'_> {
+impl ProcessContext<'_> {
     fn place(&self, place: Place) -> Option<SocketAddr> {
         match place {
             Place::Listen => Some(self.listen),
@@ -262,7 +276,7 @@ impl Seat<'_> {
             Some(ReadyFile::Http { on, path, status }) => (*on, Some((path, *status))),
         };
         match (self.place(place), asked) {
-            // What would tell it does not listen; that load can arrive is the next best.
+            // The readiness address is not used; accepting load is the next best sign.
             (None, _) => Ready::Tcp(self.listen),
             (Some(address), None) => Ready::Tcp(address),
             (Some(address), Some((path, status))) => {
@@ -279,7 +293,7 @@ impl Seat<'_> {
     }
 }
 
-/// The processes that the steps start, in their order; their launch waits until they are ready.
+/// The processes that the steps start, in order. Launching a process includes waiting until it is ready.
 fn started<'a>(steps: &'a [Step], processes: &'a [ProcessFile]) -> impl Iterator<Item = &'a ProcessFile> {
     steps.iter().filter_map(|step| match step {
         Step::Start(name) => processes.iter().find(|process| process.name == *name),
@@ -287,7 +301,7 @@ fn started<'a>(steps: &'a [Step], processes: &'a [ProcessFile]) -> impl Iterator
     })
 }
 
-/// The folder `dir` by its whole path, made where it is not there.
+/// The absolute path of the folder `dir`, which is created if it is missing.
 fn made(dir: &Path) -> Result<PathBuf, RigError> {
     let dir = std::path::absolute(dir).map_err(|error| RigError::file(dir, error))?;
     fs::create_dir_all(&dir).map_err(|error| RigError::file(&dir, error))?;

@@ -1,4 +1,4 @@
-//! The templates of a driver, with the values that a binding puts into them.
+//! The templates of a driver, with the values of a binding.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -13,9 +13,9 @@ use weir_results::Configuration;
 use super::{Binding, Driver, OriginBinding};
 use crate::{Binary, Certificates, RigError};
 
-/// Descriptors that a gateway needs beside those of proxied connections.
+/// File descriptors that a gateway needs besides those of proxied connections.
 const SPARE_FILES: u64 = 512;
-/// Where no limit on open files is known.
+/// Used if the limit on open files is unknown.
 const OPEN_FILES: u64 = 20_000;
 
 /// The templates of a driver with the values of a binding.
@@ -23,17 +23,17 @@ pub(super) struct Templates<'a> {
     driver: &'a Driver,
     environment: Environment<'a>,
     values: minijinja::Value,
-    /// The template whose place the user's own file takes, and that file.
+    /// The template that the user's own file replaces, and that file.
     own: Option<(&'a str, &'a Configuration)>,
 }
 
-/// An environment in which an unknown name is an error and nothing is escaped.
+/// An environment in which unknown names are errors and nothing is escaped.
 pub(super) fn environment<'a>() -> Environment<'a> {
     let mut environment = Environment::new();
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
     environment.set_auto_escape_callback(|_| AutoEscape::None);
     environment.set_keep_trailing_newline(true);
-    // JSON is YAML, so what is quoted can stand in either.
+    // JSON is valid YAML, so quoted values fit both.
     environment.add_filter("quoted", |value: ViaDeserialize<Value>| value.0.to_string());
     environment
 }
@@ -58,7 +58,7 @@ impl<'a> Templates<'a> {
             tokens => binding.tokens,
             changes => binding.changes,
             set => driver.settings(&binding.set)?,
-            ..of_process(&binding.binary, dir, [binding.listen, binding.admin], binding.workers)
+            ..of_process(&binding.binary, dir, binding.listen, binding.admin, binding.workers)
         };
         let own = match &binding.config {
             Some(config) => Some((driver.main()?, config)),
@@ -76,7 +76,7 @@ impl<'a> Templates<'a> {
             body => "x".repeat(usize::try_from(binding.body_bytes).unwrap_or(usize::MAX)),
             body_bytes => binding.body_bytes,
             set => driver.settings(&BTreeMap::new())?,
-            ..of_process(&binding.binary, dir, [binding.listen, binding.admin], binding.workers)
+            ..of_process(&binding.binary, dir, binding.listen, binding.admin, binding.workers)
         };
         Self::with(driver, values, None)
     }
@@ -98,7 +98,7 @@ impl<'a> Templates<'a> {
         Ok(templates)
     }
 
-    /// What becomes of the template `name`.
+    /// Renders the template `name`.
     pub(super) fn file(&self, name: &str) -> Result<String, RigError> {
         self.environment
             .get_template(name)
@@ -106,7 +106,7 @@ impl<'a> Templates<'a> {
             .map_err(|error| self.error(name, &error))
     }
 
-    /// What becomes of a text of the driver's file; `place` says which.
+    /// Renders a text of the driver's file; `place` names it in errors.
     pub(super) fn text(&self, place: &str, text: &str) -> Result<String, RigError> {
         self.environment
             .render_str(text, &self.values)
@@ -124,7 +124,7 @@ impl<'a> Templates<'a> {
     }
 }
 
-/// What templates know of TLS.
+/// The TLS values of templates.
 fn tls(certificates: &Certificates, binding: &Binding) -> minijinja::Value {
     let each = certificates.each.iter().map(|one| {
         context! {
@@ -142,7 +142,7 @@ fn tls(certificates: &Certificates, binding: &Binding) -> minijinja::Value {
     }
 }
 
-/// The error of the template at `place`, with its line where it is known.
+/// The error of the template at `place`, with its line if known.
 pub(super) fn template_error(place: &str, error: &minijinja::Error) -> RigError {
     let line = error.line().map(|line| format!(":{line}")).unwrap_or_default();
     let mut message = error.to_string();
@@ -152,11 +152,12 @@ pub(super) fn template_error(place: &str, error: &minijinja::Error) -> RigError 
     RigError::Render { place: format!("{place}{line}"), message }
 }
 
-/// The values that every process has, whatever it plays.
+/// The values of every process.
 fn of_process(
     binary: &Binary,
     dir: &Path,
-    [listen, admin]: [SocketAddr; 2],
+    listen: SocketAddr,
+    admin: SocketAddr,
     workers: u32,
 ) -> minijinja::Value {
     let open_files = getrlimit(Resource::Nofile).maximum.unwrap_or(OPEN_FILES).min(1 << 20);
@@ -177,15 +178,15 @@ fn of_process(
 }
 
 impl Driver {
-    /// Refuses settings that the driver does not have, or whose values are of another type than its defaults.
+    /// Rejects settings that the driver does not have, or whose values have another type than the default.
     ///
     /// # Errors
-    /// [`RigError::Driver`] with the setting at fault.
+    /// [`RigError::Driver`], which names the setting.
     pub fn check_settings(&self, set: &BTreeMap<String, Value>) -> Result<(), RigError> {
         self.settings(set).map(|_| ())
     }
 
-    /// The driver's settings with those of the scenario.
+    /// The settings of the driver, overridden by those of the scenario.
     fn settings(&self, set: &BTreeMap<String, Value>) -> Result<BTreeMap<String, Value>, RigError> {
         let mut settings = self.file.settings.clone();
         for (name, value) in set {

@@ -1,4 +1,4 @@
-//! Asks a binary for its version: bounded in time and in what is read, and whatever it started is ended.
+//! Asks a binary for its version, with limits on time and output. Whatever it starts is killed.
 
 use std::io::{self, PipeReader, Read};
 use std::path::Path;
@@ -12,16 +12,16 @@ use super::VersionFile;
 use crate::cleanup::{self, MARK_VARIABLE, ProcessId};
 use crate::launch::in_own_session;
 
-/// How long a binary may take to tell its version.
-const TOLD_TIMEOUT: Duration = Duration::from_secs(20);
-/// How long the rest of what it said may take to arrive after its end; a child of it may hold its output open.
+/// How long a binary may take to report its version.
+const REPORT_TIMEOUT: Duration = Duration::from_secs(20);
+/// How long the rest of its output may take to arrive after it exits; a child can hold the output open.
 const REST_TIMEOUT: Duration = Duration::from_millis(200);
-/// What is read of each of its outputs; whoever says more finds nobody who listens.
-const SAID_BYTES_MAX: u64 = 64 << 10;
-/// The longest version that is kept; with a name and a build it takes some dozens.
+/// Maximum output that is read per stream; after that, the stream is closed.
+const OUTPUT_BYTES_MAX: u64 = 64 << 10;
+/// The longest version, in characters; a name with version and build needs a few dozen.
 const VERSION_CHARS_MAX: usize = 120;
 
-/// The word behind `after` in the first line that the binary prints, else that line.
+/// The word after `after` in the first line that the binary prints, else that line.
 pub(super) fn version(path: &Path, how: &VersionFile) -> Result<String, String> {
     let failed = |why: String| format!("{} does not report its version: {why}", path.display());
     let (status, text) = ask(path, &how.args).map_err(|error| failed(error.to_string()))?;
@@ -34,13 +34,13 @@ pub(super) fn version(path: &Path, how: &VersionFile) -> Result<String, String> 
     Ok(piece.unwrap_or(&line).to_owned())
 }
 
-/// A line as it can stand in a table: no control characters, and not endless.
+/// The line without control characters, limited in length.
 fn printable(line: &str) -> String {
     let shown = line.trim().chars().filter(|letter| !letter.is_control() && *letter != '\u{fffd}');
     shown.take(VERSION_CHARS_MAX).collect::<String>().trim().to_owned()
 }
 
-/// Runs the binary to its end; its status, and what it said on standard output and then on standard error.
+/// Runs the binary until it exits; returns its status, and standard output followed by standard error.
 fn ask(path: &Path, arguments: &[String]) -> io::Result<(ExitStatus, String)> {
     static ASKED: AtomicU32 = AtomicU32::new(0);
     let mark = format!("version-{}-{}", std::process::id(), ASKED.fetch_add(1, Ordering::Relaxed));
@@ -51,43 +51,43 @@ fn ask(path: &Path, arguments: &[String]) -> io::Result<(ExitStatus, String)> {
     command.stdin(Stdio::null()).stdout(its_output).stderr(its_errors);
     in_own_session(&mut command);
     let mut child = command.spawn()?;
-    // The command holds the ends that the child writes to.
+    // The command holds the write ends of the pipes.
     drop(command);
-    let heard = [hear(output), hear(errors)];
+    let output = [read_in_background(output), read_in_background(errors)];
     let leader = ProcessId::of(child.id() as i32);
     let status = wait(&mut child);
-    // It may have left something behind, or is still there after its time.
+    // It can leave processes behind, or exceed its time.
     cleanup::kill_sessions(leader.as_slice());
     cleanup::kill_marked(&mark);
     if status.is_err() {
         let _ = child.wait();
     }
     let status = status?;
-    let said: Vec<u8> = heard.iter().flat_map(rest).collect();
-    Ok((status, String::from_utf8_lossy(&said).into_owned()))
+    let text: Vec<u8> = output.iter().flat_map(rest).collect();
+    Ok((status, String::from_utf8_lossy(&text).into_owned()))
 }
 
 fn wait(child: &mut Child) -> io::Result<ExitStatus> {
-    let deadline = Instant::now() + TOLD_TIMEOUT;
+    let deadline = Instant::now() + REPORT_TIMEOUT;
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(status);
         }
         if Instant::now() >= deadline {
-            return Err(io::Error::other(format!("no output within {TOLD_TIMEOUT:?}")));
+            return Err(io::Error::other(format!("no output within {REPORT_TIMEOUT:?}")));
         }
         thread::sleep(Duration::from_millis(1));
     }
 }
 
-/// Reads on a thread of its own, so that a binary that says a lot does not wait for a reader.
-fn hear(output: PipeReader) -> Receiver<Vec<u8>> {
-    let (heard, inbox) = channel();
+/// Reads on its own thread, so that a binary with much output does not block.
+fn read_in_background(output: PipeReader) -> Receiver<Vec<u8>> {
+    let (chunks, inbox) = channel();
     thread::spawn(move || {
-        let mut output = output.take(SAID_BYTES_MAX);
+        let mut output = output.take(OUTPUT_BYTES_MAX);
         let mut chunk = [0; 4096];
         while let Ok(length @ 1..) = output.read(&mut chunk) {
-            if heard.send(chunk[..length].to_vec()).is_err() {
+            if chunks.send(chunk[..length].to_vec()).is_err() {
                 return;
             }
         }
@@ -95,48 +95,48 @@ fn hear(output: PipeReader) -> Receiver<Vec<u8>> {
     inbox
 }
 
-/// What was heard, up to its end.
-fn rest(heard: &Receiver<Vec<u8>>) -> Vec<u8> {
-    let mut said = Vec::new();
-    while let Ok(chunk) = heard.recv_timeout(REST_TIMEOUT) {
-        said.extend(chunk);
+/// The output that was read, up to its end.
+fn rest(output: &Receiver<Vec<u8>>) -> Vec<u8> {
+    let mut text = Vec::new();
+    while let Ok(chunk) = output.recv_timeout(REST_TIMEOUT) {
+        text.extend(chunk);
     }
-    said
+    text
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn told(script: &str, after: &str, piece: Option<usize>) -> Result<String, String> {
+    fn reported(script: &str, after: &str, piece: Option<usize>) -> Result<String, String> {
         let args = ["-c", script].map(str::to_owned).into();
         version(Path::new("/bin/sh"), &VersionFile { args, after: after.into(), piece })
     }
 
     #[test]
     fn the_version_is_the_word_behind_a_text_of_the_first_line() {
-        assert_eq!(told("echo; echo x/1.2 y; echo z", "x/", None).unwrap(), "1.2");
-        assert_eq!(told("echo p version: ab/1.40/RELEASE", "version: ", Some(1)).unwrap(), "1.40");
-        assert_eq!(told("echo version: ab", "version: ", Some(1)).unwrap(), "version: ab");
-        assert_eq!(told("echo a b >&2", "none ", None).unwrap(), "a b");
-        assert!(told("echo broken; exit 3", "x", None).unwrap_err().contains("broken"));
+        assert_eq!(reported("echo; echo x/1.2 y; echo z", "x/", None).unwrap(), "1.2");
+        assert_eq!(reported("echo p version: ab/1.40/RELEASE", "version: ", Some(1)).unwrap(), "1.40");
+        assert_eq!(reported("echo version: ab", "version: ", Some(1)).unwrap(), "version: ab");
+        assert_eq!(reported("echo a b >&2", "none ", None).unwrap(), "a b");
+        assert!(reported("echo broken; exit 3", "x", None).unwrap_err().contains("broken"));
     }
 
     #[test]
     fn garbage_is_bounded_and_has_no_control_characters() {
         let garbage = "printf '\\033[31m\\377\\000\\007 x/1.2\\033[0m\\n'; head -c 30000 /dev/zero; echo";
-        assert_eq!(told(garbage, "x/", None).unwrap(), "1.2[0m");
-        let long = told("head -c 50000 /dev/zero | tr '\\0' v", "", None).unwrap();
+        assert_eq!(reported(garbage, "x/", None).unwrap(), "1.2[0m");
+        let long = reported("head -c 50000 /dev/zero | tr '\\0' v", "", None).unwrap();
         assert_eq!(long, "v".repeat(VERSION_CHARS_MAX));
-        // Nobody reads what is said without end, which ends it.
-        assert!(told("exec yes x/1.2", "x/", None).unwrap_err().contains("SIGPIPE"));
+        // Output without end is cut, and the binary gets SIGPIPE.
+        assert!(reported("exec yes x/1.2", "x/", None).unwrap_err().contains("SIGPIPE"));
     }
 
     #[test]
     fn what_it_leaves_behind_is_ended() {
         let secret = format!("{}71", std::process::id());
         let away = format!("echo x/1.2; setsid sh -c 'exec sleep {secret}' & exit");
-        assert_eq!(told(&away, "x/", None).unwrap(), "1.2");
+        assert_eq!(reported(&away, "x/", None).unwrap(), "1.2");
         let lives = || {
             procfs::process::all_processes()
                 .unwrap()

@@ -1,4 +1,4 @@
-//! What a gateway wants of who asks it, beyond plain HTTP: TLS by a cell's certificates, a bearer token.
+//! Credentials for requests to a gateway: TLS with the certificates of a cell, a bearer token.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -12,14 +12,14 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use crate::Certificates;
 
-/// How a client shows that it may ask.
+/// Credentials of a client.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Credentials {
-    /// TLS by the authority of these certificates; `None` is plain text.
+    /// Certificates for TLS; `None` is plain HTTP.
     pub certificates: Option<Certificates>,
-    /// Whether the client shows its own certificate.
+    /// Whether the client sends its certificate.
     pub shows_certificate: bool,
-    /// The bearer token that it carries.
+    /// The bearer token.
     pub token: Option<String>,
 }
 
@@ -30,7 +30,7 @@ pub(crate) enum Connection {
 }
 
 impl Credentials {
-    /// Speaks over `socket` to a server that has a certificate for `host`.
+    /// Opens a plain or TLS connection over `socket` to a server with a certificate for `host`.
     pub(crate) fn speak(&self, socket: TcpStream, host: &str) -> io::Result<Connection> {
         let Some(certificates) = &self.certificates else { return Ok(Connection::Plain(socket)) };
         let host = host.split(':').next().unwrap_or_default().to_owned();
@@ -39,7 +39,7 @@ impl Credentials {
         Ok(Connection::Secure(Box::new(StreamOwned::new(connection, socket))))
     }
 
-    /// The field that carries the token, with its line's end; nothing without one.
+    /// The header line with the token; empty without one.
     pub(crate) fn field(&self) -> String {
         self.token.as_ref().map_or_else(String::new, |token| format!("Authorization: Bearer {token}\r\n"))
     }
@@ -66,7 +66,7 @@ impl Credentials {
 }
 
 impl Connection {
-    /// The certificate that the peer shows in the handshake, DER.
+    /// The certificate (DER) that the peer sends in the handshake.
     pub(crate) fn certificate(&mut self) -> io::Result<Vec<u8>> {
         let Self::Secure(stream) = self else { return Err(io::Error::other("plain text shows none")) };
         while stream.conn.is_handshaking() {
@@ -76,7 +76,7 @@ impl Connection {
         shown.map(|certificate| certificate.to_vec()).ok_or_else(|| io::Error::other("it showed none"))
     }
 
-    /// The socket below.
+    /// The underlying socket.
     pub(crate) fn socket(&self) -> &TcpStream {
         match self {
             Self::Plain(socket) => socket,
@@ -89,7 +89,7 @@ impl Read for Connection {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Plain(socket) => socket.read(buffer),
-            // Some close without the goodbye of TLS; whether an answer is whole its length says.
+            // Some servers close without `close_notify`; the length shows whether the response is complete.
             Self::Secure(stream) => match stream.read(buffer) {
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(0),
                 read => read,

@@ -1,4 +1,5 @@
-//! A tiny blocking HTTP client for readiness and counters: one GET, one connection, bounded in time and size.
+//! A small blocking HTTP client for readiness checks and counters: one GET per connection, with limits on time and
+//! size.
 
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
@@ -10,20 +11,20 @@ mod credentials;
 
 pub use credentials::Credentials;
 
-/// The greatest answer that is read; a Prometheus page of a large Envoy has a few MiB.
+/// The largest response; a Prometheus page of a large Envoy has a few MiB.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 
-/// A whole answer.
+/// A complete response.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) body: String,
 }
 
-/// Asks `address`, in `namespace` or on the host, for `path`, and waits for the answer no longer than `timeout` in all.
+/// Sends a GET to `address`, in `namespace` or on the host. `timeout` limits the whole exchange.
 ///
 /// # Errors
-/// Of the connection; `InvalidData` where the answer is not HTTP or too large.
+/// Those of the connection; `InvalidData` if the response is not HTTP or too large.
 pub(crate) fn get(
     namespace: Option<&Namespace>,
     address: SocketAddr,
@@ -31,7 +32,7 @@ pub(crate) fn get(
     path: &str,
     timeout: Duration,
 ) -> io::Result<Answer> {
-    get_with(&Credentials::default(), namespace, address, (host, path), timeout)
+    get_with(&Credentials::default(), namespace, address, host, path, timeout)
 }
 
 /// [`get`] with `credentials`.
@@ -39,7 +40,8 @@ pub(crate) fn get_with(
     credentials: &Credentials,
     namespace: Option<&Namespace>,
     address: SocketAddr,
-    (host, path): (&str, &str),
+    host: &str,
+    path: &str,
     timeout: Duration,
 ) -> io::Result<Answer> {
     let deadline = Instant::now() + timeout;
@@ -74,11 +76,10 @@ pub(crate) fn get_with(
     parse(&bytes)
 }
 
-/// The status with which `address`, in `namespace` or on the host, answers a GET of `path` at `host` that has
-/// `credentials`, no later than after `timeout`.
+/// The status of the response to a GET with `credentials`. `timeout` limits the whole exchange.
 ///
 /// # Errors
-/// Of the connection, or where the answer is not HTTP, in words.
+/// Those of the connection, or that the response is not HTTP, in words.
 pub fn status_of(
     credentials: &Credentials,
     namespace: Option<&Namespace>,
@@ -86,15 +87,15 @@ pub fn status_of(
     (host, path): (&str, &str),
     timeout: Duration,
 ) -> Result<u16, String> {
-    let answer = get_with(credentials, namespace, address, (host, path), timeout);
+    let answer = get_with(credentials, namespace, address, host, path, timeout);
     answer.map(|answer| answer.status).map_err(|error| error.to_string())
 }
 
-/// The certificate, DER, that `address`, in `namespace` or on the host, shows for `host` to a client with `credentials`, no
-/// later than after `timeout` without a word. No request is sent.
+/// The certificate (DER) that `address` sends for `host` to a client with `credentials`. `timeout` limits each read and
+/// write. No request is sent.
 ///
 /// # Errors
-/// Of the connection and the handshake, in words.
+/// Those of the connection and the handshake, in words.
 pub fn certificate_of(
     credentials: &Credentials,
     namespace: Option<&Namespace>,

@@ -1,4 +1,4 @@
-//! Whole CPUs, for parts that no control group can limit.
+//! CPU pinning, for parts that cannot be limited by a control group.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pins(Arc<Mutex<BTreeMap<usize, usize>>>);
 
-/// The CPUs that one part is pinned to, as long as it lives.
+/// The CPUs of one part, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Pinned {
     cpus: Vec<usize>,
@@ -16,7 +16,7 @@ pub(crate) struct Pinned {
 
 impl Pins {
     /// `count` of the `usable` CPUs, those with the fewest parts first: parts on one CPU would limit each other long
-    /// before their limits do. `None` where there are not as many.
+    /// before their limits do. `None` if there are not enough CPUs.
     pub(crate) fn take(&self, usable: &[usize], count: usize) -> Option<Pinned> {
         let mut parts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut by_load = usable.to_vec();
@@ -56,7 +56,7 @@ mod tests {
         let first = pins.take(&usable, 2).unwrap();
         let second = pins.take(&usable, 1).unwrap();
         assert_eq!((first.cpus(), second.cpus()), ([0, 2].as_slice(), [3].as_slice()));
-        // The last free one, and then one that is shared by the fewest.
+        // The last free CPU, then one with the fewest parts.
         let third = pins.take(&usable, 2).unwrap();
         assert_eq!(third.cpus(), [0, 5]);
         drop(first);

@@ -1,8 +1,7 @@
-//! Logs of parts, kept small: one that fills its log fills no disk.
+//! Logs of parts, limited in disk space.
 //!
-//! A part writes straight into its file, so that what it logs costs what it costs anywhere. A thread looks at the
-//! files and gives the space of everything but the end back to the disk. Nothing is moved or cut off, so nothing is
-//! lost of the end, which is what errors quote.
+//! A part writes directly to its file, so that logging costs the same as without the rig. A thread polls the files and
+//! releases the disk space of everything except the end. The end itself is never moved or cut; errors quote it.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -14,23 +13,23 @@ use std::time::Duration;
 
 use rustix::fs::{FallocateFlags, fallocate};
 
-/// How much of a log's end is always kept.
+/// Bytes at the end of a log that are always kept.
 const KEPT_BYTES: u64 = 1 << 20;
-/// How much a log grows beyond that until space is given back.
+/// How much a log grows beyond that before space is released.
 const PIECE_BYTES: u64 = 1 << 20;
-/// Disks give back whole blocks; this is a multiple of those of any.
+/// Space is released in blocks; this is a multiple of any block size.
 const BLOCK_BYTES: u64 = 64 << 10;
-/// How often the files are looked at. A look at one costs a microsecond.
+/// How often files are polled. A poll costs a microsecond per file.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// The thread that keeps the logs of a run small.
+/// The thread that limits the logs of a run.
 #[derive(Debug)]
 pub(crate) struct Logs {
     watched: Option<Sender<Weak<File>>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// A log, and up to where its space was given back.
+/// A log, and how much of its space was released.
 #[derive(Debug)]
 struct Log {
     file: Weak<File>,
@@ -44,13 +43,13 @@ impl Logs {
         Ok(Self { watched: Some(watched), thread: Some(thread) })
     }
 
-    /// Makes the log at `path`; it is kept small as long as the file that this gives is open.
+    /// Creates the log at `path`. It is limited as long as the returned file is open.
     pub(crate) fn open(&self, path: &Path) -> io::Result<Arc<File>> {
-        // Appending, so that two processes with the file write behind and not over each other.
+        // Appends, so that two processes with the file do not overwrite each other.
         let file = Arc::new(OpenOptions::new().create(true).append(true).open(path)?);
         file.set_len(0)?;
         if let Some(watched) = &self.watched {
-            // Without the thread the log is as large as it gets.
+            // If the thread has ended, the log grows without a limit.
             let _ = watched.send(Arc::downgrade(&file));
         }
         Ok(file)
@@ -78,7 +77,7 @@ fn keep_small(inbox: &Receiver<Weak<File>>) {
 }
 
 impl Log {
-    /// Gives space back where the log has grown; whether it is still open.
+    /// Releases space if the log has grown; returns whether it is still open.
     fn keep_small(&mut self) -> bool {
         let Some(file) = self.file.upgrade() else { return false };
         let length = file.metadata().map_or(0, |metadata| metadata.len());
@@ -89,7 +88,7 @@ impl Log {
         let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         self.freed_bytes = match fallocate(&*file, hole, self.freed_bytes, end - self.freed_bytes) {
             Ok(()) => end,
-            // A file system that cannot: the log begins anew, and its end is what comes from here on.
+            // The file system does not support holes, so the log is truncated.
             Err(_) => file.set_len(0).map_or(self.freed_bytes, |()| 0),
         };
         true

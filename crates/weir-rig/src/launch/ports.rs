@@ -1,4 +1,4 @@
-//! Whether an address is free, and who holds it where it is not.
+//! Checks whether addresses are free, and who uses them.
 
 use std::collections::HashSet;
 use std::io;
@@ -10,9 +10,9 @@ use procfs::process::{FDTarget, Process, all_processes};
 use crate::holder::Holder;
 use crate::{Namespace, RigError};
 
-/// Refuses an address, in `namespace` or on the host, that somebody listens on.
+/// Rejects an address, in `namespace` or on the host, that is in use.
 ///
-/// The answer can be out of date by the time the part binds: a part that dies then is looked at once more.
+/// The address can be taken before the part binds it: if the part then dies, this is checked again.
 pub(crate) fn require_free(
     part: &str,
     namespace: Option<&Namespace>,
@@ -37,7 +37,7 @@ pub(crate) fn require_free(
     }
 }
 
-/// The process that listens on `address`, as far as this user may know.
+/// The process that listens on `address`, as far as this user can see.
 pub(crate) fn holder(address: SocketAddr) -> Option<Holder> {
     let inode = listening_inode(address)?;
     let holds = |process: &Process| {
@@ -51,7 +51,7 @@ pub(crate) fn holder(address: SocketAddr) -> Option<Holder> {
     Some(Holder { pid: process.pid().try_into().ok()?, name: process.stat().ok()?.comm })
 }
 
-/// The addresses that processes listen on, as far as this user may know.
+/// The addresses that processes listen on, as far as this user can see.
 pub(crate) fn listened_on(pids: &[i32]) -> Vec<SocketAddr> {
     let processes: Vec<Process> = pids.iter().filter_map(|pid| Process::new(*pid).ok()).collect();
     let descriptors = processes
@@ -64,7 +64,7 @@ pub(crate) fn listened_on(pids: &[i32]) -> Vec<SocketAddr> {
             _ => None,
         })
         .collect();
-    // Each is asked for what is in its own network.
+    // Each process lists the sockets of its own network namespace.
     let entries = processes.iter().flat_map(|process| {
         let mut entries = process.tcp().unwrap_or_default();
         entries.extend(process.tcp6().unwrap_or_default());

@@ -1,4 +1,4 @@
-//! What is to be launched: a process with its role, limits and sign of readiness.
+//! The specification of a process: role, limits, readiness.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -8,14 +8,14 @@ use weir_results::Role;
 
 use crate::{Binary, Limits, Namespace};
 
-/// When a process counts as ready. Whatever it says, every address of [`ProcessSpec::listens`] must accept too.
+/// When a process is ready. In addition, every address of [`ProcessSpec::listens`] must accept connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ready {
-    /// As soon as it listens, or at once if it listens nowhere.
+    /// When it listens, or at once if it has no addresses.
     None,
-    /// When this address accepts a connection.
+    /// When this address accepts connections.
     Tcp(SocketAddr),
-    /// When this address answers a GET with this status.
+    /// When a GET to this address gets this status.
     Http {
         /// The address.
         address: SocketAddr,
@@ -37,22 +37,22 @@ pub struct ProcessSpec {
     pub role: Role,
     /// The binary behind the command, for the manifest.
     pub binary: Binary,
-    /// SHA-256 over its configuration, hexadecimal; `None` where it has none.
+    /// SHA-256 over its configuration, hexadecimal; `None` without one.
     pub config_sha256: Option<String>,
     /// Program and arguments.
     pub command: Vec<String>,
-    /// Variables beside those of this process.
+    /// Additional environment variables.
     pub env: Vec<(String, String)>,
     /// Its working folder.
     pub dir: PathBuf,
-    /// Where its standard output and standard error go.
+    /// The file for standard output and standard error.
     pub log: PathBuf,
     /// Its limits.
     pub limits: Limits,
-    /// Whether it comes before the other parts where they want the same CPU: for what measures time and rarely works.
-    /// Where this user may not make control groups, nothing comes of it.
+    /// Whether it has CPU priority over other parts: for parts that measure time and rarely work. No effect without
+    /// control groups.
     pub is_urgent: bool,
-    /// CPUs that it may use; `None` leaves it to the kernel.
+    /// The CPUs that it can use; `None` allows all.
     pub cpus: Option<Vec<usize>>,
     /// When it is ready.
     pub ready: Ready,
@@ -60,6 +60,6 @@ pub struct ProcessSpec {
     pub ready_timeout: Duration,
     /// Addresses that it will listen on; they must be free before it starts.
     pub listens: Vec<SocketAddr>,
-    /// The network that it is in, where its addresses are; `None` is the host's.
+    /// The network namespace of its addresses; `None` is that of the host.
     pub namespace: Option<Namespace>,
 }

@@ -6,10 +6,10 @@ use std::time::Duration;
 use super::process::{ProcessSpec, Ready};
 use crate::{http, namespace};
 
-/// How long one look at readiness may take.
+/// How long one readiness check may take.
 const READY_LOOK_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// One look at readiness; the error says what was seen instead.
+/// Checks readiness once; the error says what was found instead.
 pub(super) fn check(spec: &ProcessSpec) -> Result<(), String> {
     let network = spec.namespace.as_ref();
     let accepts = |address: &SocketAddr| match namespace::connect(network, *address, READY_LOOK_TIMEOUT) {
@@ -32,7 +32,7 @@ pub(super) fn check(spec: &ProcessSpec) -> Result<(), String> {
     spec.listens.iter().try_for_each(accepts)
 }
 
-/// Where a part is to listen.
+/// The addresses that a part must listen on.
 pub(super) fn addresses(spec: &ProcessSpec) -> Vec<SocketAddr> {
     let ready = match &spec.ready {
         Ready::None => None,

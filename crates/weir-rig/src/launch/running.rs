@@ -1,4 +1,4 @@
-//! A launched process: its start, its readiness, what becomes of it, its end.
+//! A launched process: start, readiness, failures, stop.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -24,10 +24,9 @@ use crate::clock::mono_ns;
 use crate::limits::{CgroupVersion, Group};
 use crate::{Namespace, RigError};
 
-/// How much of a log's end an error carries.
+/// How much of the end of a log an error contains.
 const LOG_TAIL_BYTES: u64 = 4096;
-/// How often readiness is looked at: after a fiftieth of the time that has passed, which is how exact the time is that a
-/// start takes.
+/// Readiness is checked after a fiftieth of the time that has passed, which bounds the error of measured start times.
 const READY_POLL_SHARE: u32 = 50;
 const READY_POLL_MIN: Duration = Duration::from_millis(1);
 const READY_POLL_MAX: Duration = Duration::from_millis(20);
@@ -45,18 +44,18 @@ pub struct Running {
     spec: ProcessSpec,
     child: Child,
     leader: ProcessId,
-    /// What its processes, and no others, carry in their environment.
+    /// The mark in the environment of its processes.
     mark: String,
-    /// When its start began; nothing of it had used anything by then. `CLOCK_MONOTONIC`.
+    /// The beginning of its start, before it used any resources. `CLOCK_MONOTONIC`.
     launched_ns: u64,
     group: Option<Group>,
     limited_by: LimitedBy,
-    /// Its log, kept small while it is open here.
+    /// Its log, limited in size while it is open here.
     log: Arc<File>,
-    /// Its CPUs, which nobody else gets while there are others.
+    /// Its CPUs, which other parts get only if there are no others.
     pinned: Option<Pinned>,
     status: Option<ExitStatus>,
-    /// Whether it was ended on purpose, and may start again.
+    /// Whether it was killed on purpose and may start again.
     crashed: bool,
     stopped: bool,
 }
@@ -106,12 +105,12 @@ impl Running {
         &self.spec.name
     }
 
-    /// The process id of the process that was started.
+    /// The ID of the started process.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// It as the manifest of a cell tells it.
+    /// Its entry in the manifest of a cell.
     pub fn part(&self) -> Part {
         let spec = &self.spec;
         let asked = spec.limits.any();
@@ -139,10 +138,10 @@ impl Running {
         }
     }
 
-    /// Waits for its end, `None` after `timeout`.
+    /// Waits until it exits; `None` after `timeout`.
     ///
     /// # Errors
-    /// When the system cannot say.
+    /// If the system cannot report its status.
     pub fn wait(&mut self, timeout: Duration) -> Result<Option<ExitStatus>, RigError> {
         let deadline = Instant::now() + timeout;
         loop {
@@ -157,10 +156,10 @@ impl Running {
         }
     }
 
-    /// Ends its processes at once (SIGKILL), as a crash does; what they have limits by stays. That is no failure of it.
+    /// Kills its processes at once (SIGKILL), like a crash. Its control group stays. This is not reported as a failure.
     pub fn crash(&mut self) {
         self.crashed = true;
-        // What could not be ended is tried again when the part is stopped.
+        // Processes that remain are killed when the part is stopped.
         let _ = match &self.group {
             Some(group) => cleanup::kill_group(&group.directories),
             None => self.kill_session(),
@@ -190,17 +189,17 @@ impl Running {
         self.await_ready(launcher)
     }
 
-    /// Stops all of its processes where they are (SIGSTOP): whoever connects is let in by the kernel, and nobody answers.
+    /// Stops all of its processes (SIGSTOP): the kernel still accepts connections, but nobody responds.
     pub fn stall(&self) {
         self.signal_all(Signal::STOP);
     }
 
-    /// Lets them go on after [`Running::stall`].
+    /// Continues its processes after [`Running::stall`].
     pub fn go_on(&self) {
         self.signal_all(Signal::CONT);
     }
 
-    /// What went wrong with it since its start: killed for want of memory (it or a child of it), or ended.
+    /// Its failure since its start, if any: out of memory, or an exit.
     pub fn failure(&mut self) -> Option<RigError> {
         if self.crashed {
             return None;
@@ -226,7 +225,7 @@ impl Running {
         Some(RigError::Died { part, status: status.to_string(), log_tail })
     }
 
-    /// Asks it to end (SIGTERM), waits up to `grace`, and ends by force what is left of it and its children.
+    /// Asks it to exit (SIGTERM), waits up to `grace`, and kills what is left of it and its children.
     pub fn stop(mut self, grace: Duration) {
         if self.status.is_none() {
             self.signal(Signal::TERM);
@@ -240,7 +239,7 @@ impl Running {
         log_tail(&self.spec.log).unwrap_or_default()
     }
 
-    /// Its processes and their children.
+    /// Its control group, if it has one.
     pub(crate) fn group(&self) -> Option<&Group> {
         self.group.as_ref()
     }
@@ -257,12 +256,12 @@ impl Running {
         self.spec.limits.cpus
     }
 
-    /// When its start began, `CLOCK_MONOTONIC` in nanoseconds; nothing of it had used anything by then.
+    /// The beginning of its start, `CLOCK_MONOTONIC` in nanoseconds, before it used any resources.
     pub fn launched_ns(&self) -> u64 {
         self.launched_ns
     }
 
-    /// Its living processes, those that left its session too.
+    /// Its running processes, including those that left its session.
     fn living(&self) -> Vec<i32> {
         match &self.group {
             Some(group) => cleanup::living_in(&group.directories),
@@ -288,9 +287,9 @@ impl Running {
         }
     }
 
-    /// Ends what runs without a group; whether nothing of it is left.
+    /// Kills a part without a control group; returns whether nothing is left.
     fn kill_session(&self) -> bool {
-        // The session first: it is most of what there is, and is found without reading environments.
+        // The session first: it has most processes, and is found without reading environments.
         cleanup::kill_sessions(&[self.leader]) && cleanup::kill_marked(&self.mark)
     }
 
@@ -305,7 +304,7 @@ impl Running {
         let started = Instant::now();
         let mut watch = WrongAddressWatch::new(readiness::addresses(&self.spec));
         loop {
-            // A process that has ended by itself is no failure where nothing was to get ready.
+            // If nothing was to become ready, a process that already exited is not a failure.
             let waits = self.spec.ready != Ready::None || !self.spec.listens.is_empty();
             if !waits {
                 return Ok(());
@@ -329,8 +328,7 @@ impl Running {
         }
     }
 
-    /// Where it died at its start while somebody else listens where it was to: the port was taken between the look at
-    /// it and the part's own bind.
+    /// The error for a part that died at its start because another process took its port after the check.
     fn port_taken(&self) -> Option<RigError> {
         if !self.living().is_empty() {
             return None;
@@ -340,7 +338,7 @@ impl Running {
         self.spec.listens.iter().find_map(taken).filter(|error| error.cause() == "port-taken")
     }
 
-    /// Where it listens, in words, since that is not where it was to.
+    /// The addresses that it listens on instead, in words.
     fn where_it_listens(&self) -> String {
         let addresses = ports::listened_on(&self.living());
         let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
@@ -356,7 +354,7 @@ impl Running {
             return;
         }
         self.stopped = true;
-        // What could not be ended stays in the ledger, and is tried again with it.
+        // Processes that remain stay in the ledger, and are killed with it.
         let _ = match &self.group {
             Some(group) => group.remove(),
             None => self.kill_session(),
@@ -392,12 +390,12 @@ fn enter_group(launcher: &Launcher, spec: &ProcessSpec) -> Result<Option<Group>,
     let Ok(parent) = &launcher.groups else { return Ok(None) };
     let directories = parent.directories(Some(&spec.name));
     if directories.iter().any(|directory| directory.exists()) {
-        // Ending the one would end the other.
+        // Killing one of them would kill the other.
         let message = "a part with this name is still running".into();
         return Err(RigError::Launch { part: spec.name.clone(), message });
     }
     launcher.note(&Entry::Groups(directories))?;
-    // Without permission the part runs unlimited, and says so.
+    // Without permission the part runs unlimited, and its manifest entry says so.
     let group = parent.create(&spec.name, &spec.limits).ok();
     if spec.is_urgent {
         group.iter().for_each(Group::put_first);
@@ -405,7 +403,7 @@ fn enter_group(launcher: &Launcher, spec: &ProcessSpec) -> Result<Option<Group>,
     Ok(group)
 }
 
-/// Where a part may run, and how that leaves it limited.
+/// The CPUs of a part, and how they limit it.
 struct Placement {
     cpus: Option<Vec<usize>>,
     pinned: Option<Pinned>,

@@ -1,4 +1,4 @@
-//! Starting processes so that they are limited from their first instruction and die with the lab.
+//! Spawns processes so that they are limited from their first instruction and die with the lab.
 
 use std::fs::File;
 use std::io;
@@ -15,19 +15,19 @@ use crate::Namespace;
 /// What a process gets between fork and exec.
 #[derive(Debug, Default)]
 pub(crate) struct Birth {
-    /// Open `cgroup.procs` files of the groups it enters.
+    /// Open `cgroup.procs` files of its control groups.
     pub(crate) groups: Vec<File>,
-    /// The CPUs that it may use.
+    /// The CPUs that it can use.
     pub(crate) cpus: Option<CpuSet>,
-    /// The network that it is in; the host's where there is none.
+    /// Its network namespace; `None` is that of the host.
     pub(crate) namespace: Option<Namespace>,
 }
 
 type Request = (Command, Sender<io::Result<Child>>);
 
-/// The thread that starts every process of a run.
+/// The thread that spawns every process of a run.
 ///
-/// The kernel sends the death signal when the *thread* that forked ends, so that thread lives as long as the run.
+/// The kernel sends the death signal when the forking *thread* ends, so this thread lives as long as the run.
 #[derive(Debug)]
 pub(crate) struct Spawner {
     requests: Option<Sender<Request>>,
@@ -45,7 +45,7 @@ impl Spawner {
         Ok(Self { requests: Some(requests), thread: Some(thread) })
     }
 
-    /// Starts `command` in a session of its own, which Ctrl-C on the terminal does not reach.
+    /// Spawns `command` in its own session, which Ctrl-C on the terminal does not reach.
     pub(crate) fn spawn(&self, mut command: Command, birth: Birth) -> io::Result<Child> {
         prepare(&mut command, birth);
         let (answer, inbox) = channel();
@@ -64,8 +64,8 @@ impl Drop for Spawner {
     }
 }
 
-/// Lets a command that is started beside a run have a session of its own, which Ctrl-C does not reach, and be killed
-/// when the thread ends that starts it, by whatever means.
+/// Makes a command that runs next to a run start in its own session, which Ctrl-C does not reach, and die with the
+/// thread that spawns it.
 pub fn in_own_session(command: &mut Command) {
     prepare(command, Birth::default());
 }
@@ -76,7 +76,7 @@ fn prepare(command: &mut Command, birth: Birth) {
     let open_files = getrlimit(Resource::Nofile);
     let at_birth = move || {
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-        // The lab may have died before the line above; then nobody would send the signal.
+        // If the lab died before the line above, nobody would send the signal.
         if rustix::process::getppid() != Some(lab) {
             return Err(io::ErrorKind::BrokenPipe.into());
         }

@@ -1,4 +1,4 @@
-//! A part that listens where nobody asked it to, and is done starting: waiting for it longer leads to nothing.
+//! Detects a part that has started, but listens on a wrong address, so that waiting longer is useless.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -7,30 +7,29 @@ use procfs::process::Process;
 
 use super::ports;
 
-/// How often a part is looked at; a look reads what all its processes have open.
+/// How often a part is checked; a check reads the open files of all its processes.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// For so long nothing may change and hardly anything be computed until its start counts as over.
+/// How long the part must be idle and unchanged until its start counts as complete.
 const SETTLED_AFTER: Duration = Duration::from_secs(5);
-/// What timers of an idle part may use of one CPU meanwhile. One that still reads its configuration uses all it gets.
+/// CPU share that an idle part may use for timers. A part that still reads its configuration uses far more.
 const IDLE_SHARE: f64 = 0.02;
 
-/// Watches where a part listens while it is not ready.
+/// Watches the addresses of a part until it is ready.
 #[derive(Debug)]
 pub(crate) struct WrongAddressWatch {
     asked: Vec<SocketAddr>,
     looked: Instant,
-    /// Since when it listens on these addresses and no others, and the CPU ticks that it had used by then.
+    /// Since when it listens on exactly these addresses, and its CPU ticks at that time.
     since: Option<(Instant, Vec<SocketAddr>, u64)>,
 }
 
 impl WrongAddressWatch {
-    /// A watch over a part that is to listen on `asked`.
+    /// A watch for a part that must listen on `asked`.
     pub(crate) fn new(asked: Vec<SocketAddr>) -> Self {
         Self { asked, looked: Instant::now(), since: None }
     }
 
-    /// Whether the part, whose processes are `pids`, has settled on addresses among which one was never asked for,
-    /// and one that was is missing.
+    /// Whether the part with these processes has started, listens on an unexpected address, and misses an expected one.
     pub(crate) fn is_settled(&mut self, pids: impl FnOnce() -> Vec<i32>) -> bool {
         if self.looked.elapsed() < LOOK_EVERY {
             return false;
@@ -58,7 +57,7 @@ impl WrongAddressWatch {
     }
 }
 
-/// Whether one of `addresses` was never asked for, and one of `asked` is not served by any.
+/// Whether an address is unexpected and an expected one is missing.
 fn is_elsewhere(asked: &[SocketAddr], addresses: &[SocketAddr]) -> bool {
     let serves = |address: &SocketAddr, asked: &SocketAddr| {
         address.port() == asked.port() && (address.ip() == asked.ip() || address.ip().is_unspecified())
@@ -67,7 +66,7 @@ fn is_elsewhere(asked: &[SocketAddr], addresses: &[SocketAddr]) -> bool {
     is_missing && addresses.iter().any(|address| !asked.iter().any(|asked| serves(address, asked)))
 }
 
-/// User and system time that the processes have used.
+/// User and system time of the processes.
 fn cpu_ticks(pids: &[i32]) -> u64 {
     let stats = pids.iter().filter_map(|pid| Process::new(*pid).and_then(|process| process.stat()).ok());
     stats.map(|stat| stat.utime + stat.stime).sum()

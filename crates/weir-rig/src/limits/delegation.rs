@@ -1,8 +1,8 @@
-//! Cgroup v2: the group in the one hierarchy below which this process may make groups with limits.
+//! Cgroup v2: finds the group below which this process can create groups with limits.
 //!
-//! Root has the whole hierarchy. Another user has what was delegated to it: its own group, where nobody else is in
-//! it, since a group with controllers for its children may hold no process itself. Where nothing was delegated, the
-//! user's service manager hands out a scope, and the program starts again inside it.
+//! Root uses the whole hierarchy. Another user needs a delegated group, its own, without other processes, because a
+//! group with controllers for its children cannot contain processes itself. Without delegation, the user's service
+//! manager provides a scope, and the program starts again inside it.
 
 use std::fs;
 use std::io;
@@ -18,38 +18,38 @@ use super::hierarchy;
 use super::version::CgroupVersion;
 use crate::cleanup::pids_in;
 
-/// The group into which a lab moves, so that its former group may have controllers for its children.
+/// The group that a lab moves into, so that its former group can have controllers for its children.
 const LEAF: &str = "weir-lab";
-/// Set for a program that was started again in a scope; it is not started a third time.
+/// Set for a program that was started again in a scope, so that it is not started again.
 const IN_SCOPE_VARIABLE: &str = "WEIR_IN_SCOPE";
-/// How the user's service manager is asked for a scope that is the user's to divide.
+/// The command for a delegated scope of the user's service manager.
 const SCOPE: [&str; 7] = ["systemd-run", "--user", "--scope", "--quiet", "--collect", "-p", "Delegate=yes"];
-/// How a user gets a group to divide, where weir could not help itself.
+/// How a user gets a delegated group, if weir cannot get one.
 const DELEGATION: &str = "start weir with `systemd-run --user --scope -p Delegate=yes weir ..`, or have root give a \
                           group of its own to this user (its folder, cgroup.procs and cgroup.subtree_control)";
-/// How a user's service manager gets controllers to hand on.
+/// How a user's service manager gets controllers to delegate.
 const MORE_CONTROLLERS: &str = "have root hand them on to users' service managers: `systemctl edit user@.service`, \
                                 with `Delegate=cpu memory pids` under `[Service]`";
 
-/// A group of the hierarchy and this process's place in it.
+/// A group of the hierarchy, and whether this process is in it.
 #[derive(Debug)]
 struct Place {
-    /// Relative to the hierarchy's root.
+    /// Relative to the root of the hierarchy.
     path: PathBuf,
     directory: PathBuf,
     /// Whether this process is in the group itself, and not in its leaf.
     is_inside: bool,
 }
 
-/// The group, relative to the hierarchy's root, in which groups with `controllers` can be made; says why there is
-/// none. Moves this process into a leaf of it where the kernel wants that.
+/// The group, relative to the root of the hierarchy, in which groups with `controllers` can be created; the error says
+/// why there is none. Moves this process into a leaf if the kernel requires that.
 pub(crate) fn base(controllers: &[&str]) -> Result<PathBuf, String> {
     let place = Place::of_this_process()?;
     if let Some(obstacle) = place.obstacle(controllers) {
         return Err(obstacle);
     }
     let refused =
-        |error: io::Error| format!("{}: {error}; {}", place.directory.display(), way_out(DELEGATION));
+        |error: io::Error| format!("{}: {error}; {}", place.directory.display(), remedy_for(DELEGATION));
     if place.must_be_left() {
         place.leave().map_err(refused)?;
     }
@@ -57,7 +57,7 @@ pub(crate) fn base(controllers: &[&str]) -> Result<PathBuf, String> {
     Ok(place.path)
 }
 
-/// Lets the children of the group at `directory` have `controllers`, and `io`, which counts blocks, where it is there.
+/// Enables `controllers` for the children of the group at `directory`, and `io`, which counts block I/O, if available.
 pub(crate) fn enable(directory: &Path, controllers: &[&str]) -> io::Result<()> {
     let path = directory.join("cgroup.subtree_control");
     let enabled = fs::read_to_string(&path)?;
@@ -71,12 +71,11 @@ pub(crate) fn enable(directory: &Path, controllers: &[&str]) -> io::Result<()> {
     Ok(())
 }
 
-/// Replaces this process by the same program in a scope of the user's service manager, where limits need that: not
-/// for root, not with cgroup v1, not in a group that was delegated already. Returns only where nothing is to be
-/// done or nothing can be.
+/// Replaces this process by the same program in a scope of the user's service manager, if limits need that: not for
+/// root, not with cgroup v1, not in a delegated group. Returns only if that is unnecessary or impossible.
 ///
 /// # Errors
-/// What hindered it, in words. The program can go on; [`crate::try_limits`] then says what is missing.
+/// Why it is impossible, in words. The program can continue; [`crate::try_limits`] then reports what is missing.
 pub fn start_again_in_scope() -> Result<(), String> {
     let controllers = CgroupVersion::V2.controllers();
     let needed = !rustix::process::geteuid().is_root()
@@ -87,7 +86,7 @@ pub fn start_again_in_scope() -> Result<(), String> {
         return Ok(());
     }
     let [program, arguments @ ..] = SCOPE;
-    // systemd-run ends with an error of its own where there is no service manager, and this process would with it.
+    // Without a service manager, systemd-run fails, and would end this process.
     let tried = Command::new(program)
         .args(arguments)
         .arg("true")
@@ -95,8 +94,8 @@ pub fn start_again_in_scope() -> Result<(), String> {
         .output()
         .map_err(|error| format!("{program}: {error}"))?;
     if !tried.status.success() {
-        let said = String::from_utf8_lossy(&tried.stderr);
-        return Err(format!("{}: {}", SCOPE[..3].join(" "), said.trim()));
+        let output = String::from_utf8_lossy(&tried.stderr);
+        return Err(format!("{}: {}", SCOPE[..3].join(" "), output.trim()));
     }
     let own = std::env::current_exe().map_err(|error| format!("weir's own executable: {error}"))?;
     let mut again = Command::new(program);
@@ -108,15 +107,15 @@ impl Place {
     fn of_this_process() -> Result<Self, String> {
         let text = fs::read_to_string("/proc/self/cgroup").map_err(|error| error.to_string())?;
         let own = Path::new(own_group(&text).ok_or("this process is in no group of cgroup v2")?);
-        // Root divides the hierarchy at its root, in whichever group it was started.
+        // Root creates groups at the root of the hierarchy, whatever its own group is.
         let path = if rustix::process::geteuid().is_root() { Path::new("") } else { above_leaf(own) };
         Ok(Self { path: path.to_owned(), directory: hierarchy::v2_root().join(path), is_inside: own == path })
     }
 
-    /// Why groups with `controllers` cannot be made in it, with a way out; looked up without changing anything.
+    /// Why groups with `controllers` cannot be created in it, with a remedy. Changes nothing.
     fn obstacle(&self, controllers: &[&str]) -> Option<String> {
         let hindered =
-            |what: String, users| Some(format!("{} {what}; {}", self.directory.display(), way_out(users)));
+            |what: String, users| Some(format!("{} {what}; {}", self.directory.display(), remedy_for(users)));
         let needed = ["", "cgroup.procs", "cgroup.subtree_control"].map(|name| self.directory.join(name));
         if let Some(error) = needed.iter().find_map(|path| access(path, Access::WRITE_OK).err()) {
             return match error {
@@ -132,7 +131,7 @@ impl Place {
         if self.may_hold_processes() {
             return None;
         }
-        // A process of another pid namespace counts too: it shows as 0.
+        // Processes of another PID namespace are listed as 0, and count too.
         match pids_in(&self.directory).into_iter().filter(|pid| !is_ours(*pid)).count() {
             0 => None,
             others => hindered(
@@ -142,13 +141,13 @@ impl Place {
         }
     }
 
-    /// Moves this process and its children, of which the guard is one, into the leaf.
+    /// Moves this process and its children, including the guard, into the leaf.
     fn leave(&self) -> io::Result<()> {
         let leaf = self.directory.join(LEAF);
         fs::create_dir_all(&leaf)?;
         for pid in pids_in(&self.directory).into_iter().filter(|pid| is_ours(*pid)) {
             match fs::write(leaf.join("cgroup.procs"), pid.to_string()) {
-                // A child that ended meanwhile.
+                // The child has exited.
                 Err(error) if error.raw_os_error() == Some(Errno::SRCH.raw_os_error()) => {}
                 other => other?,
             }
@@ -160,21 +159,21 @@ impl Place {
         self.is_inside && !self.may_hold_processes()
     }
 
-    /// Only the true root may hold processes beside groups with controllers, and only it has no type. The root of a
-    /// container's namespace is a group like any other.
+    /// Only the true root can contain processes next to groups with controllers, and only it has no `cgroup.type`. The
+    /// root of a container's namespace is an ordinary group.
     fn may_hold_processes(&self) -> bool {
         !self.directory.join("cgroup.type").exists()
     }
 }
 
-/// Whether that process is this one or a child of it.
+/// Whether the process is this one or a child of it.
 fn is_ours(pid: i32) -> bool {
     let own = std::process::id() as i32;
     pid == own || Process::new(pid).and_then(|process| process.stat()).is_ok_and(|stat| stat.ppid == own)
 }
 
-/// `users` for a user, and what helps in a container for root.
-fn way_out(users: &str) -> &str {
+/// The remedy for the current user: `users`, or for root that of a container.
+fn remedy_for(users: &str) -> &str {
     match rustix::process::geteuid().is_root() {
         true => {
             "give this container a cgroup hierarchy that it may write, with its other processes in child groups"
@@ -183,12 +182,12 @@ fn way_out(users: &str) -> &str {
     }
 }
 
-/// This process's group, relative to the root, from /proc/self/cgroup.
+/// The group of this process, relative to the root, from /proc/self/cgroup.
 fn own_group(text: &str) -> Option<&str> {
     text.lines().find_map(|line| line.strip_prefix("0::/"))
 }
 
-/// The group that a lab in its leaf has left; another group as it is.
+/// The former group of a lab in its leaf; other groups unchanged.
 fn above_leaf(own: &Path) -> &Path {
     own.parent().filter(|_| own.ends_with(LEAF)).unwrap_or(own)
 }

@@ -1,4 +1,4 @@
-//! Where the kernel's control groups are mounted.
+//! The mount points of control groups.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,12 +8,12 @@ use rustix::fs::{FsWord, statfs};
 
 use super::version::CgroupVersion;
 
-/// The mount point of the one hierarchy of cgroup v2, and the folder of the mount points of v1.
+/// The mount point of cgroup v2, and the folder of the mount points of v1.
 const MOUNT_POINT: &str = "/sys/fs/cgroup";
 /// `CGROUP2_SUPER_MAGIC` of linux/magic.h: what statfs reports for a file system of cgroup v2.
 const CGROUP2_MAGIC: FsWord = 0x6367_7270;
 
-/// The form of control groups that this host limits with. A host that mounts both has its controllers in v1.
+/// The version that limits processes on this host. If both are mounted, v1 has the controllers.
 pub(crate) fn version() -> CgroupVersion {
     let is_v2 = statfs(MOUNT_POINT).is_ok_and(|found| found.f_type == CGROUP2_MAGIC);
     if is_v2 { CgroupVersion::V2 } else { CgroupVersion::V1 }
@@ -24,10 +24,10 @@ pub(crate) fn v2_root() -> &'static Path {
     Path::new(MOUNT_POINT)
 }
 
-/// The root folders that together have `controllers`: one in v2, one for each mount in v1.
+/// The root folders that together have `controllers`: one in v2, one per mount in v1.
 ///
 /// # Errors
-/// The controllers that no mounted hierarchy has.
+/// The controllers that no hierarchy has.
 pub(crate) fn roots(version: CgroupVersion, controllers: &[&str]) -> Result<Vec<PathBuf>, String> {
     let found: Vec<(&str, Option<PathBuf>)> = match version {
         CgroupVersion::V1 => {
@@ -57,7 +57,7 @@ pub(crate) fn roots(version: CgroupVersion, controllers: &[&str]) -> Result<Vec<
 #[derive(Debug)]
 pub(crate) struct V1Mount {
     pub(crate) point: PathBuf,
-    /// Whether the mount shows the hierarchy from its root, and not from the group of a container.
+    /// Whether the mount shows the root of the hierarchy, and not the group of a container.
     pub(crate) is_whole: bool,
     options: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! Limits on CPU and memory, and the control groups that hold them.
+//! Limits on CPU and memory, and the control groups that enforce them.
 
 use std::fmt::Display;
 use std::fs::{self, File, OpenOptions};
@@ -14,9 +14,9 @@ mod version;
 pub use delegation::start_again_in_scope;
 pub use version::CgroupVersion;
 
-/// The quota's period. A tenth of a second is the kernel's default and what container platforms use.
+/// The quota period. 100 ms is the default of the kernel and of container platforms.
 const PERIOD_US: u64 = 100_000;
-/// The least quota that the kernel takes.
+/// The smallest quota that the kernel accepts.
 const QUOTA_US_MIN: u64 = 1_000;
 
 /// Limits of a part; `None` is unlimited.
@@ -35,18 +35,18 @@ impl Limits {
     }
 }
 
-/// The place in the hierarchy under which a run makes its groups.
+/// The group below which a run creates its groups.
 #[derive(Debug)]
 pub(crate) struct GroupParent {
     pub(crate) version: CgroupVersion,
-    /// The root folders of the hierarchies that have the controllers.
+    /// The root folders of the hierarchies with the controllers.
     roots: Vec<PathBuf>,
     /// Relative to each root.
     path: PathBuf,
 }
 
 impl GroupParent {
-    /// A parent for groups named `name`, which need not exist; says why this host or user has none.
+    /// A parent for groups named `name`, which need not exist; the error says why this host or user has none.
     pub(crate) fn find(name: &str) -> Result<Self, String> {
         let version = hierarchy::version();
         let roots = hierarchy::roots(version, version.controllers())?;
@@ -57,14 +57,14 @@ impl GroupParent {
         Ok(Self { version, roots, path })
     }
 
-    /// The folders of group `name`, one per hierarchy.
+    /// The folders of the group `name`, one per hierarchy.
     pub(crate) fn directories(&self, name: Option<&str>) -> Vec<PathBuf> {
         let path = name.map_or_else(|| self.path.clone(), |name| self.path.join(name));
         self.roots.iter().map(|root| root.join(&path)).collect()
     }
 
-    /// Makes the group under which those of the parts will be; says why this host or user cannot. Whoever calls it
-    /// has noted [`Self::directories`] for removal.
+    /// Creates the group of the run; the error says why this host or user cannot. The caller must note
+    /// [`Self::directories`] for removal first.
     pub(crate) fn make(&self) -> Result<(), String> {
         let directories = self.directories(None);
         let made = make_all(&directories).and_then(|()| match self.version {
@@ -80,7 +80,7 @@ impl GroupParent {
         made
     }
 
-    /// Makes the group `name` with `limits`.
+    /// Creates the group `name` with `limits`.
     pub(crate) fn create(&self, name: &str, limits: &Limits) -> Result<Group, String> {
         let group = Group { version: self.version, directories: self.directories(Some(name)) };
         let made = make_all(&group.directories).and_then(|()| group.limit(limits));
@@ -90,7 +90,7 @@ impl GroupParent {
         made.map(|()| group)
     }
 
-    /// Gives the run's own group the weight that [`Group::put_first`] gives to one of its parts.
+    /// Gives the group of the run the weight of [`Group::put_first`].
     pub(crate) fn put_first(&self) {
         Group { version: self.version, directories: self.directories(None) }.put_first();
     }
@@ -104,7 +104,7 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// The file `name` in the controller that has it.
+    /// The file `name`, in the controller that has it.
     pub(crate) fn file(&self, name: &str) -> Option<PathBuf> {
         self.directories.iter().map(|directory| directory.join(name)).find(|path| path.exists())
     }
@@ -121,8 +121,7 @@ impl Group {
             }
         }
         if let Some(bytes) = limits.memory_bytes {
-            // Swapped-out memory would evade the limit. Kernels without swap accounting have no file for it, and then
-            // nothing to set.
+            // Swapping would evade the memory limit. Kernels without swap accounting have no file for it.
             let (limit, swap) = match self.version {
                 CgroupVersion::V1 => ("memory.limit_in_bytes", ("memory.memsw.limit_in_bytes", bytes)),
                 CgroupVersion::V2 => ("memory.max", ("memory.swap.max", 0)),
@@ -135,7 +134,7 @@ impl Group {
         Ok(())
     }
 
-    /// Writes a setting into the file `name`.
+    /// Writes the file `name`.
     fn set(&self, name: &str, value: impl Display) -> Result<(), String> {
         let path =
             self.file(name).ok_or_else(|| format!("cannot set the limit: no control group file {name}"))?;
@@ -143,7 +142,7 @@ impl Group {
             .map_err(|error| format!("{}: cannot write {value}: {error}", path.display()))
     }
 
-    /// Open `cgroup.procs` of every controller: a process that writes 0 into each has moved itself.
+    /// The open `cgroup.procs` files of all controllers: a process enters the group by writing 0 into each.
     pub(crate) fn entries(&self) -> io::Result<Vec<File>> {
         self.directories
             .iter()
@@ -151,10 +150,10 @@ impl Group {
             .collect()
     }
 
-    /// Gives the group the weight of nice -20 where groups want the same CPU: a thread's own priority counts only among
-    /// those of its group. Where the kernel has no weights, it stays one among equals.
+    /// Gives the group the weight of nice -20 against other groups: the priority of a thread counts only within its
+    /// group. Without weights in the kernel, all groups are equal.
     pub(crate) fn put_first(&self) {
-        // What `sched_prio_to_weight` of the kernel has for it, 88,761 beside 1,024 for nice 0.
+        // The weights of nice -20 in `sched_prio_to_weight`: 88,761, compared with 1,024 for nice 0.
         let (name, weight) = match self.version {
             CgroupVersion::V1 => ("cpu.shares", "88761"),
             CgroupVersion::V2 => ("cpu.weight", "8668"),
@@ -164,7 +163,7 @@ impl Group {
         }
     }
 
-    /// How many processes of the group the kernel killed for want of memory.
+    /// How many processes of the group the kernel killed: out of memory.
     pub(crate) fn oom_kills(&self) -> Option<u64> {
         let name = match self.version {
             CgroupVersion::V1 => "memory.oom_control",
@@ -173,7 +172,7 @@ impl Group {
         keyed(&fs::read_to_string(self.file(name)?).ok()?, "oom_kill")
     }
 
-    /// Ends every process in the group and removes it; whether nothing of it is left.
+    /// Kills every process in the group and removes it; returns whether nothing is left.
     pub(crate) fn remove(&self) -> bool {
         cleanup::kill_and_remove(&self.directories)
     }

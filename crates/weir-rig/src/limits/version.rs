@@ -1,11 +1,11 @@
-//! The versions of control groups.
+//! Versions of control groups.
 
-/// The kernel's form of control groups.
+/// A version of control groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CgroupVersion {
-    /// A hierarchy per controller.
+    /// One hierarchy per controller.
     V1,
-    /// One hierarchy.
+    /// A single hierarchy.
     V2,
 }
 
@@ -18,7 +18,7 @@ impl CgroupVersion {
         }
     }
 
-    /// The target of weir's Makefile whose tests hold limits against this form on a real kernel.
+    /// The target of weir's Makefile that tests limits with this version on a real kernel.
     pub fn tested_by(self) -> &'static str {
         match self {
             Self::V1 => "make test",
@@ -26,7 +26,7 @@ impl CgroupVersion {
         }
     }
 
-    /// How a part says that it was limited.
+    /// Its name in the manifest entry of a part.
     pub(crate) fn limited_by(self) -> &'static str {
         match self {
             Self::V1 => "cgroup-v1",
@@ -34,7 +34,7 @@ impl CgroupVersion {
         }
     }
 
-    /// CPU time is a controller of its own in v1.
+    /// In v1, CPU accounting is a separate controller.
     pub(crate) fn controllers(self) -> &'static [&'static str] {
         match self {
             Self::V1 => &["cpu", "cpuacct", "memory", "pids"],

@@ -1,9 +1,8 @@
-//! Network namespaces of a run's own, and the links between them.
+//! Network namespaces of a run, and the links between them.
 //!
-//! Each is a network with nothing in it but its loopback and its ends of links: no route leads out, so neither the
-//! host's addresses nor its firewall have a part in what is measured. None has a name on the host. It lives as long
-//! as a process is in it or somebody holds its file, so the kernel removes it, with its links, whatever becomes of
-//! the lab.
+//! A namespace has only its loopback and its ends of links. No route leads out, so the addresses and the firewall of
+//! the host do not affect measurements. Namespaces have no name on the host. A namespace exists while a process is in
+//! it or its file is open, so the kernel removes it with its links, whatever happens to the lab.
 
 mod netlink;
 
@@ -20,7 +19,7 @@ use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space,
 use crate::digest::sha256_hex;
 use netlink::Netlink;
 
-/// What hosts are tuned by for many connections, under /proc/sys/net; a new namespace has the kernel's defaults.
+/// Sysctls under /proc/sys/net that tune hosts for many connections; a new namespace has the defaults of the kernel.
 const INHERITED: [&str; 11] = [
     "core/somaxconn",
     "ipv4/ip_local_port_range",
@@ -35,21 +34,21 @@ const INHERITED: [&str; 11] = [
     "ipv4/tcp_wmem",
 ];
 
-/// 198.18.0.0/15 is set aside for benchmarks of networks (RFC 2544).
+/// 198.18.0.0/15 is reserved for network benchmarks (RFC 2544).
 const FIRST_ADDRESS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 0);
-/// Each link is a network of its own: four addresses, of which two are the ends'.
+/// Each link is its own network of four addresses, two of which are its ends.
 const LINK_ADDRESSES: u32 = 4;
 const LINK_PREFIX_BITS: u8 = 30;
-/// After so many links the addresses come again; the first of them are long gone by then.
+/// After this many links, addresses are reused; the first links are long gone by then.
 const LINKS_MAX: u32 = (1 << 17) / LINK_ADDRESSES;
 
-/// A network namespace of the run's own.
+/// A network namespace of the run.
 #[derive(Clone, Debug)]
 pub struct Namespace {
     files: Arc<Files>,
 }
 
-/// The files of a namespace, each of which keeps it, beside the processes in it.
+/// Open files of a namespace. Each keeps it alive, like the processes in it.
 #[derive(Debug)]
 struct Files {
     network: File,
@@ -57,25 +56,25 @@ struct Files {
     snmp: File,
 }
 
-/// With a letter before them, and a hyphen and a number behind, they are within the kernel's fifteen.
+/// Interface names have a letter, this hash, a hyphen and a number, at most 15 characters.
 const NAME_HASH_LETTERS: usize = 8;
 
-/// What the interfaces of a run are called.
+/// Names of the interfaces of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Label<'a> {
-    /// The beginning of every interface's name, by which the run's namespaces are known.
+    /// The prefix of interface names, which identifies the run's namespaces.
     pub(crate) prefix: &'a str,
-    /// Whose they are, in words; `ip link` shows it as the alias.
+    /// The owner in words; `ip link` shows it as the alias.
     pub(crate) alias: &'a str,
 }
 
-/// The beginning of the names of the interfaces of the rig `unique`: a hash, since such names are short.
+/// The prefix of interface names of the rig `unique`: a hash, because interface names are short.
 pub(crate) fn interface_prefix(unique: &str) -> String {
     let hash: String = sha256_hex(unique).chars().take(NAME_HASH_LETTERS).collect();
     format!("w{hash}-")
 }
 
-/// Whether it is the beginning of the names of a run's interfaces, and not of anybody's.
+/// Whether it is a prefix of interface names of some run.
 pub(crate) fn is_interface_prefix(text: &str) -> bool {
     let hash = text.strip_prefix('w').and_then(|rest| rest.strip_suffix('-'));
     hash.is_some_and(|hash| hash.len() == NAME_HASH_LETTERS && hash.chars().all(|c| c.is_ascii_hexdigit()))
@@ -88,39 +87,39 @@ impl PartialEq for Namespace {
 }
 
 impl Namespace {
-    /// Makes one with its loopback up and the host's settings of TCP. It is known by interfaces whose names begin with
-    /// `prefix`: a pair that is never up, since links go with the namespace at their other end.
+    /// Creates a namespace with its loopback up and the TCP settings of the host. A pair of interfaces with `prefix`
+    /// identifies it. The pair is never up, because links are removed with the namespace at their other end.
     ///
     /// # Errors
-    /// The system's; without the right to (`CAP_SYS_ADMIN`) `PermissionDenied`.
+    /// Those of the system; `PermissionDenied` without `CAP_SYS_ADMIN`.
     pub(crate) fn make(prefix: &str) -> io::Result<Self> {
         let settings: Vec<(&str, String)> = INHERITED
             .into_iter()
             .filter_map(|name| Some((name, fs::read_to_string(setting(name)).ok()?)))
             .collect();
         let files = on_a_thread(move || {
-            leave_the_hosts_network()?;
+            unshare_network()?;
             for (name, value) in &settings {
                 set(name, value)?;
             }
-            // Interfaces made from here on do not speak up by themselves: no router is asked for, nothing announced.
+            // Keeps new interfaces quiet: no router solicitation, no announcement.
             set("ipv6/conf/default/disable_ipv6", "1")?;
             let netlink = Netlink::open()?;
             netlink.set_up("lo", None)?;
-            // What is opened here tells of this namespace, whoever reads it, and stays so.
+            // These files show this namespace, whoever reads them.
             let open = |name| File::open(format!("/proc/thread-self/{name}"));
             let network = open("ns/net")?;
-            // Numbers of links have no such letters.
+            // Hexadecimal link numbers never contain these letters.
             netlink.add_pair([&format!("{prefix}x"), &format!("{prefix}y")], network.as_fd())?;
             Ok(Files { network, interfaces: open("net/dev")?, snmp: open("net/snmp")? })
         })?;
         Ok(Self { files: Arc::new(files) })
     }
 
-    /// Lays the link `number` from this namespace to `other`; gives the address at each end.
+    /// Creates the link `number` to `other`; returns the addresses of both ends.
     ///
     /// # Errors
-    /// The system's.
+    /// Those of the system.
     pub(crate) fn link(&self, other: &Self, number: u32, label: Label<'_>) -> io::Result<[Ipv4Addr; 2]> {
         let number = number % LINKS_MAX;
         let name = format!("{}{number:x}", label.prefix);
@@ -137,25 +136,25 @@ impl Namespace {
         Ok(addresses)
     }
 
-    /// /proc/net/dev, as it is in it.
+    /// /proc/net/dev of this namespace.
     pub(crate) fn interfaces(&self) -> &File {
         &self.files.interfaces
     }
 
-    /// /proc/net/snmp, as it is in it.
+    /// /proc/net/snmp of this namespace.
     pub(crate) fn snmp(&self) -> &File {
         &self.files.snmp
     }
 
-    /// Moves the calling thread into it. Between fork and exec this may be called, too: it is one system call.
+    /// Moves the calling thread into this namespace. It is a single system call, so it is safe between fork and exec.
     pub(crate) fn enter(&self) -> io::Result<()> {
         Ok(move_into_link_name_space(self.files.network.as_fd(), Some(LinkNameSpaceType::Network))?)
     }
 
-    /// Runs `act` on a thread within it.
+    /// Runs `act` on a thread in this namespace.
     ///
     /// # Errors
-    /// When it cannot be entered.
+    /// If it cannot be entered.
     pub fn within<T: Send>(&self, act: impl FnOnce() -> T + Send) -> io::Result<T> {
         on_a_thread(|| {
             self.enter()?;
@@ -164,11 +163,11 @@ impl Namespace {
     }
 }
 
-/// Connects to `address` from within `namespace`, or on the host. From a part's own namespace this goes over its
-/// loopback, so what the rig asks a part is not among what its interface counts.
+/// Connects to `address` from within `namespace`, or on the host. In the namespace of a part this uses the loopback, so
+/// requests of the rig are not counted on its interface.
 ///
 /// # Errors
-/// Of the connection; where the namespace cannot be entered.
+/// Those of the connection; also if the namespace cannot be entered.
 pub(crate) fn connect(
     namespace: Option<&Namespace>,
     address: SocketAddr,
@@ -181,7 +180,7 @@ pub(crate) fn connect(
     }
 }
 
-/// Runs `act` on a thread that nobody else uses, so that it may leave its namespace for good.
+/// Runs `act` on a new thread, which can leave its namespace for good.
 fn on_a_thread<T: Send>(act: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
     let ended = thread::scope(|scope| {
         thread::Builder::new().name("namespace".into()).spawn_scoped(scope, act).map(|thread| thread.join())
@@ -191,9 +190,9 @@ fn on_a_thread<T: Send>(act: impl FnOnce() -> io::Result<T> + Send) -> io::Resul
 
 /// Moves the calling thread into a new network namespace.
 #[allow(unsafe_code)]
-fn leave_the_hosts_network() -> io::Result<()> {
-    // SAFETY: what can go wrong with `unshare` is a thread that no longer shares its open files with the others. Only
-    // the network is left here.
+fn unshare_network() -> io::Result<()> {
+    // SAFETY: `unshare` can break a thread if it stops sharing open files with the others. This call unshares only the
+    // network.
     Ok(unsafe { unshare_unsafe(UnshareFlags::NEWNET) }?)
 }
 
@@ -201,7 +200,7 @@ fn setting(name: &str) -> String {
     format!("/proc/sys/net/{name}")
 }
 
-/// Changes a setting of the calling thread's namespace; one that this kernel does not have is left alone.
+/// Changes a sysctl of the calling thread's namespace. Sysctls that this kernel does not have are skipped.
 fn set(name: &str, value: &str) -> io::Result<()> {
     match fs::write(setting(name), value) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {

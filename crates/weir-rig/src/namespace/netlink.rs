@@ -1,4 +1,4 @@
-//! The few requests of rtnetlink that make links: a pair of interfaces, an address, up.
+//! The rtnetlink requests that create links: a pair of interfaces, an address, up.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -14,10 +14,10 @@ use netlink_packet_route::link::{
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use rustix::net::{RecvFlags, SendFlags, SocketFlags, SocketType, netdevice, recv, send, socket_with};
 
-/// Room for an answer, which repeats what was asked.
+/// Size of a response, which repeats the request.
 const ANSWER_BYTES: usize = 8 << 10;
 
-/// A socket to the kernel's table of interfaces, of the namespace that its thread was in when it was opened.
+/// A socket to the interface table of the namespace in which it was opened.
 #[derive(Debug)]
 pub(super) struct Netlink {
     socket: OwnedFd,
@@ -29,7 +29,7 @@ impl Netlink {
         Ok(Self { socket: socket_with(family, SocketType::RAW, SocketFlags::CLOEXEC, None)? })
     }
 
-    /// Makes two interfaces that are the ends of a link: one here, one in `other`.
+    /// Creates the two interfaces of a link: one here, one in `other`.
     pub(super) fn add_pair(&self, [here, there]: [&str; 2], other: BorrowedFd<'_>) -> io::Result<()> {
         let mut peer = LinkMessage::default();
         peer.attributes =
@@ -68,7 +68,7 @@ impl Netlink {
         self.ask(RouteNetlinkMessage::SetLink(message), 0, "an interface that is up")
     }
 
-    /// Asks the kernel for `what`, and waits for its word.
+    /// Sends a request to create `what` to the kernel, and waits for the response.
     fn ask(&self, message: RouteNetlinkMessage, flags: u16, what: &str) -> io::Result<()> {
         let failed = |error: io::Error| io::Error::new(error.kind(), format!("{what}: {error}"));
         let mut header = NetlinkHeader::default();

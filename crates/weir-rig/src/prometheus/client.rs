@@ -1,4 +1,4 @@
-//! Prometheus's HTTP API: one question, one answer, bounded in time and size.
+//! A client of Prometheus's HTTP API, with limits on time and size.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,32 +15,32 @@ use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, TlsProvider, parse_p
 use super::phase::{Point, Series};
 use crate::RigError;
 
-/// How long one answer may take.
+/// Timeout of a response.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
-/// The greatest answer that is read: an hour of a thousand series, scraped each second.
+/// The largest response: an hour of a thousand series with a scrape per second.
 const ANSWER_BYTES_MAX: u64 = 256 << 20;
-/// The greatest file that is taken for a token, a password or certificates.
+/// The largest file with a token, a password or certificates.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// Where a Prometheus is and how to speak to it.
+/// The address of a Prometheus, and how to connect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PrometheusAddress {
     /// `http://` or `https://`, host, port and a path before `/api/v1`.
     pub url: String,
-    /// PEM file of the authorities to trust; the system's by default.
+    /// PEM file of trusted CAs; default: those of the system.
     pub ca: Option<PathBuf>,
-    /// Whether any certificate will do.
+    /// Whether invalid certificates are accepted.
     pub insecure: bool,
-    /// Who asks.
+    /// Credentials, if required.
     pub credentials: Option<Credentials>,
 }
 
-/// Who asks. Secrets stand in files, since a scenario is kept with its run.
+/// Credentials. Secrets are in files, because a scenario is stored with its run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Credentials {
-    /// The bearer token that the file holds.
+    /// The file of a bearer token.
     Token(PathBuf),
-    /// A user and the file of the password.
+    /// A user, and the file of the password.
     Password {
         /// The user.
         user: String,
@@ -49,7 +49,7 @@ pub enum Credentials {
     },
 }
 
-/// A connection to a Prometheus, or to what speaks like one.
+/// A client of a Prometheus, or of a compatible server.
 #[derive(Debug)]
 pub(crate) struct Client {
     agent: ureq::Agent,
@@ -88,7 +88,7 @@ struct Instant {
 }
 
 impl Client {
-    /// Reads the files that `address` names; nothing is asked yet.
+    /// Reads the files that `address` names; sends no request.
     pub(crate) fn new(address: &PrometheusAddress) -> Result<Self, RigError> {
         let tls = TlsConfig::builder()
             .provider(TlsProvider::Rustls)
@@ -100,7 +100,7 @@ impl Client {
             .tls_config(tls)
             .timeout_global(Some(ANSWER_TIMEOUT))
             .http_status_as_error(false)
-            // What is asked is in the scenario; a variable of the shell must not send it elsewhere.
+            // The scenario decides where requests go, not an environment variable.
             .proxy(None)
             .build()
             .new_agent();
@@ -114,12 +114,12 @@ impl Client {
         Ok(Self { agent, url: address.url.trim_end_matches('/').to_owned(), authorization })
     }
 
-    /// Where it is.
+    /// Its URL.
     pub(crate) fn url(&self) -> &str {
         &self.url
     }
 
-    /// The series that `query` gives as of now: all their values for a range, else one of each.
+    /// The series that `query` selects now: all values of a range, else one value each.
     pub(crate) fn series(&self, query: &str) -> Result<Vec<Series>, RigError> {
         let series = |labels, values: Vec<Sample>| Series { labels, points: points(values) };
         match self.ask(query)? {
@@ -131,7 +131,7 @@ impl Client {
         }
     }
 
-    /// Its clock, seconds since the Unix epoch.
+    /// The time of the server, seconds since the Unix epoch.
     pub(crate) fn now_s(&self) -> Result<f64, RigError> {
         match self.ask("time()")? {
             Data::Scalar((_, now)) => {
@@ -157,12 +157,12 @@ impl Client {
     }
 
     fn understand(&self, query: &str, status: u16, body: &str) -> Result<Data, RigError> {
-        if let Ok(Answer { status: said, data, error }) = serde_json::from_str::<Answer>(body) {
-            return match (said.as_str(), data, error) {
+        if let Ok(Answer { status: answer_status, data, error }) = serde_json::from_str::<Answer>(body) {
+            return match (answer_status.as_str(), data, error) {
                 ("success", Some(data), _) => Ok(data),
                 (_, _, Some(error)) if matches!(status, 400 | 422) => Err(self.wrong_query(query, &error)),
                 (_, _, error) => Err(self.failed(
-                    format!("HTTP status {status}: {}", error.unwrap_or(said)),
+                    format!("HTTP status {status}: {}", error.unwrap_or(answer_status)),
                     "see its log; weir sends requests to `/api/v1/query`",
                 )),
             };
@@ -206,7 +206,7 @@ impl Client {
 
 const NO_PROMETHEUS: &str = "use the base URL of a Prometheus, below which `/api/v1/query` exists";
 
-/// Values that are numbers; a series may say of itself that it has none.
+/// The finite values; a series can contain NaN.
 fn points(values: Vec<Sample>) -> Vec<Point> {
     let point = |(at_s, value): Sample| Some(Point { at_s, value: value.parse().ok()? });
     values.into_iter().filter_map(point).filter(|point| point.value.is_finite()).collect()
@@ -232,7 +232,7 @@ fn roots(ca: Option<&Path>) -> Result<RootCerts, RigError> {
     }
 }
 
-/// The one line of a file.
+/// The only line of a file.
 fn secret(path: &Path) -> Result<String, RigError> {
     let text = bounded(path)?;
     let text = std::str::from_utf8(&text).unwrap_or_default().trim();
@@ -285,9 +285,9 @@ mod tests {
 
     fn check(status: u16, body: &str, is_wrong_use: bool, words: &str) {
         let Err(error) = client().understand("up[", status, body) else { panic!("{body} is no error") };
-        let told = format!("{error} | {}", error.remedy());
-        assert!(told.starts_with("http://127.0.0.1:9: ") && told.contains(words), "{told}");
-        assert_eq!(error.is_wrong_use(), is_wrong_use, "{told}");
+        let text = format!("{error} | {}", error.remedy());
+        assert!(text.starts_with("http://127.0.0.1:9: ") && text.contains(words), "{text}");
+        assert_eq!(error.is_wrong_use(), is_wrong_use, "{text}");
     }
 
     #[test]

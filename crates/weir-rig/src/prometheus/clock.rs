@@ -1,36 +1,36 @@
-//! Where Prometheus's clock stands against this host's, and this host's wall clock against its monotonic one.
+//! The offset of Prometheus's clock from this host's, and of this host's wall clock from its monotonic clock.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::clock::mono_ns;
 
-/// This host's wall clock against its monotonic one, at a moment.
+/// The offset between wall clock and monotonic clock of this host at one time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WallClock {
-    /// Seconds since the Unix epoch at which the monotonic clock was zero.
+    /// Seconds since the Unix epoch at zero of the monotonic clock.
     ahead_s: f64,
 }
 
 impl WallClock {
-    /// As it is now.
+    /// The current offset.
     pub fn now() -> Self {
         Self { ahead_s: unix_s() - mono_ns() as f64 / 1e9 }
     }
 
-    /// Seconds since the Unix epoch at a moment of the monotonic clock.
+    /// Seconds since the Unix epoch for a time of the monotonic clock.
     pub(crate) fn unix_s(&self, mono_ns: u64) -> f64 {
         mono_ns as f64 / 1e9 + self.ahead_s
     }
 
-    /// How far the wall clock was set, or drifted, since `before`, seconds.
+    /// How far the wall clock was set or drifted since `before`, seconds.
     pub(crate) fn moved_s(&self, before: &Self) -> f64 {
         (self.ahead_s - before.ahead_s).abs()
     }
 }
 
-/// A look at the other clock: this host's wall clock before the question and after the answer.
+/// A reading of the other clock, with the wall clock of this host before the request and after the response.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Look {
+pub(crate) struct ClockReading {
     pub(crate) before_s: f64,
     pub(crate) theirs_s: f64,
     pub(crate) after_s: f64,
@@ -40,24 +40,24 @@ pub(crate) struct Look {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Offset {
     pub(crate) ahead_s: f64,
-    /// It is off by no more than this.
+    /// The maximum error.
     pub(crate) uncertain_s: f64,
 }
 
-/// What its clock shows is rounded to this.
+/// The resolution of Prometheus's time.
 const ROUNDED_S: f64 = 0.001;
 
-impl Look {
-    /// What the look says: the clock was read somewhere between question and answer.
+impl ClockReading {
+    /// The offset of this reading: the clock was read between request and response.
     fn offset(&self) -> Offset {
         let half_s = (self.after_s - self.before_s).max(0.0) / 2.0;
         Offset { ahead_s: self.theirs_s - self.before_s - half_s, uncertain_s: half_s + ROUNDED_S }
     }
 }
 
-/// What the look that took least says; `None` without one.
-pub(crate) fn offset(looks: &[Look]) -> Option<Offset> {
-    looks.iter().map(Look::offset).min_by(|a, b| a.uncertain_s.total_cmp(&b.uncertain_s))
+/// The offset of the quickest reading; `None` without one.
+pub(crate) fn offset(readings: &[ClockReading]) -> Option<Offset> {
+    readings.iter().map(ClockReading::offset).min_by(|a, b| a.uncertain_s.total_cmp(&b.uncertain_s))
 }
 
 /// Seconds since the Unix epoch.
@@ -71,9 +71,13 @@ mod tests {
 
     #[test]
     fn the_quickest_look_says_where_the_other_clock_stands() {
-        let look = |before_s, theirs_s, after_s| Look { before_s, theirs_s, after_s };
-        let offset =
-            offset(&[look(10.0, 13.5, 11.0), look(20.0, 23.05, 20.1), look(30.0, 33.2, 30.4)]).unwrap();
+        let read_clock = |before_s, theirs_s, after_s| ClockReading { before_s, theirs_s, after_s };
+        let offset = offset(&[
+            read_clock(10.0, 13.5, 11.0),
+            read_clock(20.0, 23.05, 20.1),
+            read_clock(30.0, 33.2, 30.4),
+        ])
+        .unwrap();
         assert!(
             (offset.ahead_s - 3.0).abs() < 1e-9 && (offset.uncertain_s - 0.051).abs() < 1e-9,
             "{offset:?}"

@@ -1,7 +1,6 @@
-//! What a Prometheus knows of a gateway that runs elsewhere: CPU, memory and throttling over a phase.
+//! Resources of remote gateways from a Prometheus: CPU, memory and throttling over a phase.
 //!
-//! Scrapes are taken as they are, with their own times, and never as a `rate()`, which would know nothing of where a
-//! phase begins and ends.
+//! It uses raw scrapes with their own times, and never `rate()`, which does not know where a phase begins and ends.
 
 mod client;
 mod clock;
@@ -17,40 +16,40 @@ pub use queries::{MetricSet, Queries};
 pub use readings::{Account, Readings};
 
 use self::client::Client;
-use self::clock::{Look, offset, unix_s};
+use self::clock::{ClockReading, offset, unix_s};
 use self::phase::{Phase, Series};
 use crate::RigError;
 
-/// How far back scrapes are looked for: as far as Prometheus itself takes one for recent.
+/// How far back scrapes are read: Prometheus's own default for staleness.
 const LOOKBACK_S: f64 = 300.0;
-/// Looks at its clock, of which the quickest counts.
-const CLOCK_LOOKS: usize = 3;
-/// Sets of labels that an error lists.
+/// Readings of its clock; the quickest counts.
+const CLOCK_READINGS: usize = 3;
+/// Maximum number of label sets in an error.
 const LISTED_MAX: usize = 8;
-/// The container that only holds a pod's network.
+/// The container that only holds the network of a pod.
 const PAUSE_CONTAINER: &str = "POD";
 
-/// A Prometheus that knows a gateway.
+/// A Prometheus that scrapes a gateway.
 #[derive(Debug)]
 pub struct Prometheus {
     client: Client,
     queries: Queries,
 }
 
-/// What it says of the gateway before a load.
+/// What is known about the gateway before a load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Known {
-    /// Series of CPU time.
+    /// Number of series of CPU time.
     pub series: usize,
-    /// Time between two scrapes, seconds; `None` where there was only one so far.
+    /// Time between two scrapes, seconds; `None` after only one scrape.
     pub interval_s: Option<f64>,
-    /// The CPU limit of all of them together, cores; `None` where one has none, or none is told.
+    /// The CPU limit of all series together, cores; `None` if one has no limit, or limits are unknown.
     pub limit_cpus: Option<f64>,
     /// The memory limit, bytes.
     pub limit_memory_bytes: Option<u64>,
 }
 
-/// A load by this host's monotonic clock.
+/// A load, in times of this host's monotonic clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
     /// Start of the sustained phase, nanoseconds.
@@ -61,33 +60,33 @@ pub struct Span {
     pub clock_before: WallClock,
 }
 
-/// What came of looking for a phase's scrapes.
+/// The result of reading the scrapes of a phase.
 #[derive(Debug)]
 pub enum Reading {
-    /// The scrape that follows the phase is not there yet; the next may come in so many seconds.
+    /// The scrape after the phase is missing; the next can arrive in this many seconds.
     NotYet(f64),
-    /// They are there.
+    /// The scrapes.
     Read(Box<Readings>),
 }
 
 impl Prometheus {
-    /// Reads the files that `address` names; nothing is asked yet.
+    /// Reads the files that `address` names; sends no request.
     ///
     /// # Errors
-    /// [`RigError::Prometheus`] where a file cannot be used.
+    /// [`RigError::Prometheus`] if a file cannot be used.
     pub fn new(address: &PrometheusAddress, queries: Queries) -> Result<Self, RigError> {
         Ok(Self { client: Client::new(address)?, queries })
     }
 
-    /// Where it is.
+    /// Its URL.
     pub fn url(&self) -> &str {
         self.client.url()
     }
 
-    /// Looks whether it answers and knows the gateway.
+    /// Checks that it responds and scrapes the gateway.
     ///
     /// # Errors
-    /// [`RigError::Prometheus`] when it does not answer, or has no such series: then with those that it has.
+    /// [`RigError::Prometheus`] if it does not respond, or has no such series; the error lists those that it has.
     pub fn probe(&self) -> Result<Known, RigError> {
         let series = self.current(&self.queries.cpu)?.len();
         if series == 0 {
@@ -105,14 +104,14 @@ impl Prometheus {
         })
     }
 
-    /// Reads the scrapes of a span. `is_last` takes what there is, where a scrape after the phase never came.
+    /// Reads the scrapes of a span. With `is_last`, it does not require a scrape after the phase.
     ///
     /// # Errors
-    /// [`RigError::Prometheus`] when it does not answer, or no longer knows the gateway.
+    /// [`RigError::Prometheus`] if it does not respond, or no longer has series of the gateway.
     pub fn read(&self, span: &Span, limit_cpus: Option<f64>, is_last: bool) -> Result<Reading, RigError> {
-        let looks = (0..CLOCK_LOOKS).map(|_| self.look()).collect::<Result<Vec<_>, _>>()?;
+        let readings = (0..CLOCK_READINGS).map(|_| self.read_clock()).collect::<Result<Vec<_>, _>>()?;
         let clock = WallClock::now();
-        let Some(offset) = offset(&looks) else {
+        let Some(offset) = offset(&readings) else {
             return Err(self.client.failed("the response has no server time".into(), "see its log"));
         };
         let theirs_s = |mono_ns| clock.unix_s(mono_ns) + offset.ahead_s;
@@ -143,25 +142,25 @@ impl Prometheus {
         Ok(Reading::Read(Box::new(readings)))
     }
 
-    fn look(&self) -> Result<Look, RigError> {
+    fn read_clock(&self) -> Result<ClockReading, RigError> {
         let before_s = unix_s();
         let theirs_s = self.client.now_s()?;
-        Ok(Look { before_s, theirs_s, after_s: unix_s() })
+        Ok(ClockReading { before_s, theirs_s, after_s: unix_s() })
     }
 
-    /// The last value of each series that `query` selects; none where nothing is asked.
+    /// The last value of each series that `query` selects; empty without a query.
     fn current(&self, query: &Option<String>) -> Result<Vec<Series>, RigError> {
         let Some(query) = query else { return Ok(Vec::new()) };
         Ok(own(self.client.series(query)?))
     }
 
-    /// The scrapes of the last `back_s` seconds of what `query` selects; none where nothing is asked.
+    /// The scrapes of the last `back_s` seconds that `query` selects; empty without a query.
     fn scraped(&self, query: &Option<String>, back_s: f64) -> Result<Vec<Series>, RigError> {
         let Some(query) = query else { return Ok(Vec::new()) };
         Ok(own(self.client.series(&format!("{query}[{}s]", back_s.ceil()))?))
     }
 
-    /// Why nothing matches: what there is in its place.
+    /// The error if nothing matches, with what there is instead.
     fn nothing_matches(&self) -> Result<RigError, RigError> {
         let query = self.queries.cpu.as_deref().unwrap_or_default();
         let metric = query.split('{').next().unwrap_or_default();
@@ -186,8 +185,8 @@ impl Prometheus {
     }
 }
 
-/// Without the series that are sums of others: cAdvisor has one for each container, for the pod that holds it and for the
-/// container of the pod's network.
+/// Removes series that are sums of others: cAdvisor has one per container, one for the pod, and one for the container
+/// of the pod's network.
 fn own(mut series: Vec<Series>) -> Vec<Series> {
     let container = |series: &Series| series.labels.get("container").cloned().unwrap_or_default();
     let is_own = |series: &Series| !matches!(container(series).as_str(), "" | PAUSE_CONTAINER);
@@ -197,7 +196,7 @@ fn own(mut series: Vec<Series>) -> Vec<Series> {
     series
 }
 
-/// Sets of labels in words, the first of them.
+/// The first label sets, in words.
 fn listed(series: &[Series]) -> String {
     let mut sets: Vec<String> = series.iter().map(|series| labels(&series.labels)).collect();
     sets.sort();
@@ -207,14 +206,14 @@ fn listed(series: &[Series]) -> String {
     format!("{}{more}", sets.join(", "))
 }
 
-/// Labels as a selector has them.
+/// Labels, as in a selector.
 fn labels(labels: &BTreeMap<String, String>) -> String {
     let named = labels.iter().filter(|(name, _)| *name != "__name__");
     let each: Vec<String> = named.map(|(name, value)| format!("{name}={value:?}")).collect();
     format!("{{{}}}", each.join(","))
 }
 
-/// The CPU limit of all together, cores: `None` where one of `count` has none.
+/// The CPU limit of all series together, cores; `None` if one of `count` has none.
 fn cpu_limit(quotas: &[Series], periods: &[Series], count: usize) -> Option<f64> {
     let unnamed = |series: &Series| {
         let mut labels = series.labels.clone();
@@ -230,7 +229,7 @@ fn cpu_limit(quotas: &[Series], periods: &[Series], count: usize) -> Option<f64>
     (count > 0 && limits.len() == count).then(|| limits.iter().sum())
 }
 
-/// The memory limit of all together, bytes: `None` where one of `count` has none, or 0, which is none too.
+/// The memory limit of all series together, bytes; `None` if one of `count` has none. 0 is no limit.
 fn memory_limit(limits: &[Series], count: usize) -> Option<u64> {
     let values = limits.iter().filter_map(|limit| limit.points.last()).map(|point| point.value);
     let values: Vec<f64> = values.filter(|bytes| *bytes > 0.0).collect();

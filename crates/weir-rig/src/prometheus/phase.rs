@@ -1,10 +1,10 @@
-//! From scrapes to what grew, and what stood, in a phase. Pure: times and values in, figures out.
+//! Growth of counters and values of gauges in a phase, computed from scrapes. It is pure: times and values in, results
+//! out.
 //!
-//! The rig's own sampler looks every 100 ms, and the straight line between two looks is as good as the truth. Scrapes
-//! are seconds apart, and the one that follows a phase has seen the idle time after it: on the straight line to it the
-//! end of the phase seems to cost less than it did. So a counter goes on from the scrapes inside the phase to its
-//! borders at the rate that they have among themselves, and never further than the scrapes around the phase allow,
-//! since a counter does not fall.
+//! The rig's own sampler reads every 100 ms, so interpolation between two samples is exact enough. Scrapes are seconds
+//! apart, and the scrape after a phase includes the idle time after it: interpolation would underestimate the end of
+//! the phase. So counters are extrapolated from the scrapes inside the phase to its borders, at the rate between those
+//! scrapes. The scrapes around the phase are hard bounds, because a counter never falls.
 //!
 //! ```text
 //!   before    from  first              last   to       after
@@ -15,45 +15,45 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Scrapes that a phase needs: two rates of growth at least, which say how far they are apart.
+/// Minimum number of scrapes in a phase: two rates at min, to estimate their spread.
 pub(crate) const SCRAPES_MIN: usize = 3;
 
-/// A value as it was scraped. Times are seconds since the Unix epoch by Prometheus's clock.
+/// A scraped value. Times are seconds since the Unix epoch by Prometheus's clock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Point {
     pub(crate) at_s: f64,
     pub(crate) value: f64,
 }
 
-/// The values of one series, in the order of their times.
+/// The values of one series, in order of time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Series {
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) points: Vec<Point>,
 }
 
-/// A span by Prometheus's clock.
+/// A phase by Prometheus's clock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Phase {
     pub(crate) from_s: f64,
     pub(crate) to_s: f64,
 }
 
-/// How much counters grew in a phase.
+/// Growth of counters in a phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Growth {
-    /// The best guess.
+    /// The estimate.
     pub(crate) amount: f64,
-    /// It is certainly not less, nor more.
-    pub(crate) least: f64,
-    pub(crate) most: f64,
-    /// What the pieces at the borders may be off, by how the rates inside differ.
+    /// Lower and upper bound.
+    pub(crate) min: f64,
+    pub(crate) max: f64,
+    /// Uncertainty at the borders, from the spread of the rates inside.
     pub(crate) uncertain: f64,
-    /// Scrapes in the phase; of several series, of the one that has the fewest.
+    /// Scrapes in the phase; the minimum over all series.
     pub(crate) scrapes: usize,
 }
 
-/// Why it is not known what a counter grew by.
+/// Why the growth of a counter is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unknown {
     /// Too few scrapes in the phase.
@@ -62,7 +62,7 @@ pub(crate) enum Unknown {
     Appeared,
     /// Its last scrape is in the phase.
     Ended,
-    /// It fell: what it counts began anew.
+    /// It fell: the counter was reset.
     BeganAnew,
 }
 
@@ -86,7 +86,7 @@ impl Series {
         self.points.last().is_some_and(|point| point.at_s >= at_s)
     }
 
-    /// How much the counter grew in `phase`.
+    /// The growth of the counter in `phase`.
     pub(crate) fn grown(&self, phase: Phase) -> Result<Growth, Unknown> {
         let points = &self.points;
         let (first, end) = self.bounds(phase);
@@ -108,30 +108,30 @@ impl Series {
         let to = (last.value + rate * tail_s).min(after.value);
         Ok(Growth {
             amount: to - from,
-            least: last.value - start.value,
-            most: after.value - before.value,
+            min: last.value - start.value,
+            max: after.value - before.value,
             uncertain: spread * (lead_s + tail_s),
             scrapes: inside.len(),
         })
     }
 
-    /// Mean, greatest and least value of the scrapes in `phase`; `None` where there is none.
-    pub(crate) fn stood(&self, phase: Phase) -> Option<Stood> {
+    /// Mean, maximum and minimum of the scrapes in `phase`; `None` without one.
+    pub(crate) fn gauge(&self, phase: Phase) -> Option<GaugeValues> {
         let (first, end) = self.bounds(phase);
         let values = || self.points[first..end].iter().map(|point| point.value);
         let count = end - first;
-        (count > 0).then(|| Stood {
+        (count > 0).then(|| GaugeValues {
             mean: values().sum::<f64>() / count as f64,
-            greatest: values().fold(f64::NEG_INFINITY, f64::max),
-            least: values().fold(f64::INFINITY, f64::min),
+            max: values().fold(f64::NEG_INFINITY, f64::max),
+            min: values().fold(f64::INFINITY, f64::min),
         })
     }
 
-    /// The value at a moment, on the straight line between the scrapes around it: for pictures.
+    /// The value at a time, interpolated between the scrapes around it; for charts.
     pub(crate) fn at(&self, at_s: f64) -> Option<f64> {
         let split = self.points.partition_point(|point| point.at_s <= at_s);
         let (before, after) = (self.points.get(split.checked_sub(1)?)?, self.points.get(split)?);
-        // A counter that began anew has no line there.
+        // No interpolation across a reset.
         (after.value >= before.value).then(|| before.value + rate(before, after) * (at_s - before.at_s))
     }
 
@@ -142,7 +142,7 @@ impl Series {
         gaps.get(gaps.len() / 2).copied()
     }
 
-    /// Where the scrapes of `phase` begin and end.
+    /// The index range of the scrapes in `phase`.
     fn bounds(&self, phase: Phase) -> (usize, usize) {
         let first = self.points.partition_point(|point| point.at_s < phase.from_s);
         let end = self.points.partition_point(|point| point.at_s <= phase.to_s);
@@ -150,18 +150,18 @@ impl Series {
     }
 }
 
-/// What a gauge was in a phase.
+/// Values of a gauge in a phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Stood {
+pub(crate) struct GaugeValues {
     pub(crate) mean: f64,
-    pub(crate) greatest: f64,
-    pub(crate) least: f64,
+    pub(crate) max: f64,
+    pub(crate) min: f64,
 }
 
-/// How much all of `series` grew together; those that ended before the phase are none of it.
+/// The total growth of all `series`, without those that ended before the phase.
 ///
 /// # Errors
-/// The first series that does not say, and why.
+/// The first series with unknown growth, and the reason.
 pub(crate) fn total_grown(series: &[Series], phase: Phase) -> Result<Option<Growth>, (&Series, Unknown)> {
     let mut sum: Option<Growth> = None;
     for series in series.iter().filter(|series| series.reaches(phase.from_s)) {
@@ -170,8 +170,8 @@ pub(crate) fn total_grown(series: &[Series], phase: Phase) -> Result<Option<Grow
             None => grown,
             Some(sum) => Growth {
                 amount: sum.amount + grown.amount,
-                least: sum.least + grown.least,
-                most: sum.most + grown.most,
+                min: sum.min + grown.min,
+                max: sum.max + grown.max,
                 uncertain: sum.uncertain + grown.uncertain,
                 scrapes: sum.scrapes.min(grown.scrapes),
             },
@@ -180,16 +180,16 @@ pub(crate) fn total_grown(series: &[Series], phase: Phase) -> Result<Option<Grow
     Ok(sum)
 }
 
-/// What all of `series` were together; `None` where one that lived was not scraped in the phase. The greatest is at most
-/// the sum of each one's greatest, which need not have been at one time.
-pub(crate) fn total_stood(series: &[Series], phase: Phase) -> Option<Stood> {
+/// The total of all `series`; `None` if a live one has no scrape in the phase. The maximum is an upper bound: the
+/// maxima of the series need not coincide.
+pub(crate) fn total_gauge(series: &[Series], phase: Phase) -> Option<GaugeValues> {
     let alive = series.iter().filter(|series| series.reaches(phase.from_s));
-    let each: Vec<Stood> = alive.map(|series| series.stood(phase)).collect::<Option<_>>()?;
-    let sum = |of: fn(&Stood) -> f64| each.iter().map(of).sum();
-    (!each.is_empty()).then(|| Stood {
-        mean: sum(|stood| stood.mean),
-        greatest: sum(|stood| stood.greatest),
-        least: sum(|stood| stood.least),
+    let each: Vec<GaugeValues> = alive.map(|series| series.gauge(phase)).collect::<Option<_>>()?;
+    let sum = |of: fn(&GaugeValues) -> f64| each.iter().map(of).sum();
+    (!each.is_empty()).then(|| GaugeValues {
+        mean: sum(|gauge| gauge.mean),
+        max: sum(|gauge| gauge.max),
+        min: sum(|gauge| gauge.min),
     })
 }
 
@@ -226,10 +226,7 @@ mod tests {
                 let first_s = 40.0 + interval_s * f64::from(tenth) / 10.0;
                 let grown = series(every(interval_s, first_s), half_a_core).grown(PHASE).unwrap();
                 assert!((grown.amount - 30.0).abs() < 1e-9, "{interval_s} s from {first_s}: {grown:?}");
-                assert!(
-                    grown.least <= 30.0 && grown.most >= 30.0 - 1e-9 && grown.uncertain < 1e-9,
-                    "{grown:?}"
-                );
+                assert!(grown.min <= 30.0 && grown.max >= 30.0 - 1e-9 && grown.uncertain < 1e-9, "{grown:?}");
             }
         }
     }
@@ -240,15 +237,15 @@ mod tests {
         let value = |at_s: f64| (at_s.clamp(100.0, 130.0) - 100.0) + 0.1 * (at_s.clamp(130.0, 160.0) - 130.0);
         let grown = series(every(5.0, 42.5), value).grown(PHASE).unwrap();
         assert!((grown.amount - 33.0).abs() <= grown.uncertain, "{grown:?}");
-        assert!(grown.uncertain > 0.0 && grown.least <= 33.0 && grown.most >= 33.0, "{grown:?}");
+        assert!(grown.uncertain > 0.0 && grown.min <= 33.0 && grown.max >= 33.0, "{grown:?}");
     }
 
     #[test]
     fn a_border_never_goes_beyond_the_scrapes_around_the_phase() {
-        // All of it was used between two scrapes inside; at that rate the borders would have cost more than they did.
+        // All of it was used between two scrapes inside the phase; at that rate the borders would exceed the bounds.
         let value = |at_s: f64| if at_s < 120.0 { 0.0 } else { 10.0 };
         let grown = series(every(10.0, 45.0), value).grown(PHASE).unwrap();
-        assert_eq!((grown.amount, grown.least, grown.most), (10.0, 10.0, 10.0));
+        assert_eq!((grown.amount, grown.min, grown.max), (10.0, 10.0, 10.0));
     }
 
     fn check(times: &[f64], value: impl Fn(f64) -> f64, expected: Unknown) {
@@ -283,10 +280,10 @@ mod tests {
     #[test]
     fn gauges_have_a_mean_and_their_greatest() {
         let memory = series([95.0, 110.0, 120.0, 130.0, 165.0], |at_s| at_s * 10.0);
-        let stood = total_stood(&[memory.clone(), memory.clone()], PHASE).unwrap();
-        assert_eq!((stood.mean, stood.greatest, stood.least), (2_400.0, 2_600.0, 2_200.0));
-        assert_eq!(total_stood(&[memory, series([90.0, 170.0], |_| 1.0)], PHASE), None);
-        assert_eq!(total_stood(&[], PHASE), None);
+        let gauge = total_gauge(&[memory.clone(), memory.clone()], PHASE).unwrap();
+        assert_eq!((gauge.mean, gauge.max, gauge.min), (2_400.0, 2_600.0, 2_200.0));
+        assert_eq!(total_gauge(&[memory, series([90.0, 170.0], |_| 1.0)], PHASE), None);
+        assert_eq!(total_gauge(&[], PHASE), None);
     }
 
     #[test]

@@ -124,7 +124,7 @@ impl Queries {
         }
     }
 
-    /// These, with those of `own` in their place. Own memory, or own CPU time, takes nothing of the set's with it.
+    /// These selectors, overridden by those of `own`. Own CPU time or memory drops the related selectors of the set.
     pub fn overlaid(self, own: &Self) -> Self {
         let of = |own: &Option<String>, set: Option<String>| own.clone().or(set);
         let unless = |other: &Option<String>, set: Option<String>| set.filter(|_| other.is_none());

@@ -1,12 +1,12 @@
-//! The scrapes around a load, and what they say of it.
+//! The scrapes around a load, and the resources that they show.
 
 use weir_results::{CpuSeconds, Usage};
 
-use super::phase::{Growth, Phase, Series, Unknown, total_grown, total_stood};
+use super::phase::{Growth, Phase, Series, Unknown, total_gauge, total_grown};
 
 const SECOND_NS: f64 = 1e9;
 
-/// The scrapes around a load, by what they tell; nothing where it was not asked for, or nobody knows.
+/// The scrapes around a load, by query; empty without a query or without data.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scrapes {
     pub(super) cpu: Vec<Series>,
@@ -20,37 +20,37 @@ pub(super) struct Scrapes {
     pub(super) open_files: Vec<Series>,
 }
 
-/// What the scrapes of a Prometheus say of a phase.
+/// The resources of a phase, from scrapes.
 #[derive(Debug)]
 pub struct Readings {
-    /// What was used in the phase, or why it is not known.
+    /// The resources in the phase, or why they are unknown.
     pub usage: Result<Usage, String>,
-    /// How well it is known; `None` where it is not.
+    /// The accuracy; `None` if the resources are unknown.
     pub account: Option<Account>,
     scrapes: Scrapes,
     phase: Phase,
-    /// The phase's start by this host's monotonic clock, nanoseconds.
+    /// The start of the phase by this host's monotonic clock, nanoseconds.
     start_ns: u64,
 }
 
-/// How well the CPU time of a phase is known.
+/// The accuracy of the CPU time of a phase.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Account {
-    /// Series that were summed.
+    /// Number of series.
     pub series: usize,
-    /// Scrapes in the phase; of several series, of the one with the fewest.
+    /// Scrapes in the phase; the minimum over all series.
     pub scrapes: usize,
     /// Time between two scrapes, seconds.
     pub interval_s: f64,
     /// CPU time in the phase, seconds.
     pub cpu_s: f64,
-    /// It is certainly not less than what the scrapes inside the phase span, seconds.
+    /// Lower bound: growth between the scrapes inside the phase, seconds.
     pub cpu_s_least: f64,
-    /// It is certainly not more than what the scrapes around the phase span, seconds.
+    /// Upper bound: growth between the scrapes around the phase, seconds.
     pub cpu_s_most: f64,
-    /// What the pieces between the phase's borders and the scrapes next to them may be off, seconds.
+    /// Uncertainty between the borders of the phase and the nearest scrapes, seconds.
     pub cpu_s_uncertain: f64,
-    /// What the borders themselves may be off: how well Prometheus's clock is known here, seconds.
+    /// Uncertainty of the borders themselves, from that of Prometheus's clock, seconds.
     pub clock_uncertain_s: f64,
 }
 
@@ -68,8 +68,8 @@ impl Readings {
             scrapes: cpu.scrapes,
             interval_s: scrapes.cpu.iter().find_map(Series::interval_s).unwrap_or(0.0),
             cpu_s: cpu.amount,
-            cpu_s_least: cpu.least,
-            cpu_s_most: cpu.most,
+            cpu_s_least: cpu.min,
+            cpu_s_most: cpu.max,
             cpu_s_uncertain: cpu.uncertain,
             clock_uncertain_s,
         });
@@ -77,8 +77,8 @@ impl Readings {
         Self { usage, account, scrapes, phase, start_ns }
     }
 
-    /// Cores used and working set from one moment of this host's monotonic clock to another, nanoseconds; a figure that
-    /// the scrapes do not span is `None`.
+    /// Cores used and working set between two times of this host's monotonic clock, nanoseconds; a value is `None` if
+    /// the scrapes do not cover it.
     pub fn between(&self, from_ns: u64, to_ns: u64) -> (Option<f64>, Option<u64>) {
         let theirs_s = |mono_ns: u64| self.phase.from_s + (mono_ns as f64 - self.start_ns as f64) / SECOND_NS;
         let (from_s, to_s) = (theirs_s(from_ns), theirs_s(to_ns));
@@ -96,7 +96,7 @@ impl Readings {
     }
 }
 
-/// How much CPU time was used, or why nobody knows.
+/// The CPU time, or why it is unknown.
 fn cpu(series: &[Series], phase: Phase) -> Result<Growth, String> {
     match total_grown(series, phase) {
         Ok(Some(growth)) => Ok(growth),
@@ -113,11 +113,11 @@ fn cpu(series: &[Series], phase: Phase) -> Result<Growth, String> {
 fn usage(scrapes: &Scrapes, phase: Phase, cpu_s: f64, limit_cpus: Option<f64>) -> Usage {
     let grown = |series: &[Series]| total_grown(series, phase).ok().flatten().map(|growth| growth.amount);
     let whole = |series: &[Series]| grown(series).map(|amount| amount.round() as u64);
-    let memory = total_stood(&scrapes.memory, phase);
-    // Where free memory was asked for and is not known, neither is what is used.
+    let memory = total_gauge(&scrapes.memory, phase);
+    // If free memory is queried but unknown, used memory is unknown too.
     let free = match scrapes.memory_free.is_empty() {
         true => Some(Default::default()),
-        false => total_stood(&scrapes.memory_free, phase),
+        false => total_gauge(&scrapes.memory_free, phase),
     };
     let memory = memory.zip(free);
     let bytes = |value: f64| value.max(0.0) as u64;
@@ -134,13 +134,13 @@ fn usage(scrapes: &Scrapes, phase: Phase, cpu_s: f64, limit_cpus: Option<f64>) -
         periods: whole(&scrapes.periods),
         periods_throttled: whole(&scrapes.periods_throttled),
         memory_bytes_mean: memory.map(|(all, free)| bytes(all.mean - free.mean)),
-        memory_bytes_peak: memory.map(|(all, free)| bytes(all.greatest - free.least)),
-        open_files_max: total_stood(&scrapes.open_files, phase).map(|open| open.greatest as u64),
+        memory_bytes_peak: memory.map(|(all, free)| bytes(all.max - free.min)),
+        open_files_max: total_gauge(&scrapes.open_files, phase).map(|open| open.max as u64),
         ..Usage::default()
     }
 }
 
-/// The last value before a moment.
+/// The last value before a time.
 fn latest(series: &Series, at_s: f64) -> Option<f64> {
     let split = series.points.partition_point(|point| point.at_s <= at_s);
     series.points.get(split.checked_sub(1)?).map(|point| point.value)

@@ -1,7 +1,6 @@
-//! The host's lock: one run at a time, and who it is.
+//! The host lock: one run at a time.
 //!
-//! The kernel holds the lock for the process and lets go of it with the process, so that none is ever stale. What
-//! stands in the file only says whose it is.
+//! The kernel releases the lock with its process, so it is never stale. The content of the file only names the holder.
 
 use std::fs::{self, File};
 use std::io::{self, Seek, Write};
@@ -20,14 +19,14 @@ use crate::holder::{Holder, Occupant};
 
 /// The lock's file in the state folder.
 const LOCK_FILE: &str = "host.lock";
-/// The name that runs of every user share.
+/// The socket name that runs of all users share.
 pub(crate) const HOST_NAME: &str = "weir-host-lock";
 
-/// The hold on the host; the kernel lets go of both with the process.
+/// The host lock; the kernel releases both parts with the process.
 #[derive(Debug)]
 pub(crate) struct HostLock {
     _file: File,
-    /// A name that no two sockets of a host can have, whoever's they are.
+    /// An abstract socket name, unique on the host for all users.
     _name: Option<UnixListener>,
 }
 
@@ -35,7 +34,7 @@ impl HostLock {
     /// Takes the lock for the run of `options`.
     ///
     /// # Errors
-    /// [`RigError::HostBusy`] while another run holds it.
+    /// [`RigError::HostBusy`] if another run holds it.
     pub(crate) fn take(options: &RigOptions) -> Result<Self, RigError> {
         let path = options.state_dir.join(LOCK_FILE);
         let file = lock_file(&path)?;
@@ -67,8 +66,8 @@ fn lock_file(path: &Path) -> Result<File, RigError> {
     let lock = File::options().create(true).truncate(false).write(true).open(path).map_err(failed)?;
     let mut taken = lock.try_lock();
     let mut occupant = None;
-    // Who took it writes who it is a moment later; and a process between fork and exec of a lab that was killed
-    // holds it a moment longer.
+    // A new holder writes its name a moment later; and a process of a killed lab between fork and exec holds the lock
+    // for a moment.
     wait_until(|| {
         if matches!(taken, Err(fs::TryLockError::WouldBlock)) {
             occupant = read_occupant(path);
@@ -85,15 +84,15 @@ fn lock_file(path: &Path) -> Result<File, RigError> {
     }
 }
 
-/// Takes a name among the host's sockets. Users have folders of their own for their locks, so that those do not
-/// exclude each other; this does. A host without such sockets goes without.
+/// Binds an abstract socket name. Users have their own folders for lock files, which do not exclude each other; the
+/// socket name does. Hosts without abstract sockets do without.
 fn bind_name(name: &str) -> Result<Option<UnixListener>, RigError> {
     let Ok(address) = SocketAddr::from_abstract_name(name) else { return Ok(None) };
     let mut bound = UnixListener::bind_addr(&address);
     let mut holder = None;
     wait_until(|| {
         if matches!(&bound, Err(error) if error.kind() == io::ErrorKind::AddrInUse) {
-            holder = whose(&address);
+            holder = listener_at(&address);
             if holder.is_none() {
                 bound = UnixListener::bind_addr(&address);
             }
@@ -109,8 +108,8 @@ fn bind_name(name: &str) -> Result<Option<UnixListener>, RigError> {
     }
 }
 
-/// The process that listens there, as the kernel knows it.
-fn whose(address: &SocketAddr) -> Option<Holder> {
+/// The process that listens there.
+fn listener_at(address: &SocketAddr) -> Option<Holder> {
     let stream = UnixStream::connect_addr(address).ok()?;
     let pid = socket_peercred(&stream).ok()?.pid.as_raw_nonzero().get();
     let name = Process::new(pid).ok()?.stat().ok()?.comm;
@@ -136,10 +135,10 @@ mod tests {
             since_unix_ms: 1_795_227_005_000,
             database: Some("/data/weir.db".into()),
         };
-        let told = "run 20261121-0210-k3fz (pid 17, since 2026-11-21 02:10:05 UTC, database /data/weir.db)";
-        assert_eq!(occupant.to_string(), told);
+        let text = "run 20261121-0210-k3fz (pid 17, since 2026-11-21 02:10:05 UTC, database /data/weir.db)";
+        assert_eq!(occupant.to_string(), text);
         occupant.database = None;
-        assert_eq!(occupant.to_string(), told.replace(", database /data/weir.db", ""));
+        assert_eq!(occupant.to_string(), text.replace(", database /data/weir.db", ""));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! A run's hold on the host: the work folder, the control groups, the guard; and launching.
+//! The rig of a run: host lock, work folder, control groups, guard, and launching.
 
 use std::fs;
 use std::io;
@@ -25,10 +25,10 @@ use lock::{HOST_NAME, HostLock};
 pub use options::RigOptions;
 pub use trial::{disturbance, try_limits, try_namespaces};
 
-/// What the files of a small cell take.
+/// Disk space for the files of a small cell.
 const ROOM_BYTES: usize = 1 << 20;
 
-/// The hold of one run on this host. Nothing that it started or made outlives it.
+/// Holds this host for one run. Nothing that it started or created outlives it.
 #[derive(Debug)]
 pub struct Rig {
     launcher: Launcher,
@@ -42,28 +42,28 @@ pub struct Rig {
 /// The network namespaces of a run.
 #[derive(Debug)]
 struct Networks {
-    /// The beginning of the names of its interfaces.
+    /// The prefix of interface names.
     prefix: String,
-    /// Whose they are, in words.
+    /// The owner in words.
     alias: String,
-    /// Links laid so far.
+    /// Number of links so far.
     links: AtomicU32,
 }
 
 #[derive(Debug)]
 struct Guard {
     child: Child,
-    /// Closing it tells the guard that the lab has ended.
+    /// Closing it signals the guard that the lab has ended.
     stdin: Option<ChildStdin>,
 }
 
 impl Rig {
-    /// Takes hold of this host for the run `run_id`, after cleaning up what a killed run may have left.
-    /// `database` keeps the run's cells.
+    /// Takes the host lock for the run `run_id`, after cleaning up leftovers of killed runs. `database` stores the
+    /// run's cells.
     ///
     /// # Errors
-    /// [`RigError::HostBusy`] while another run holds it; [`RigError::File`] or [`RigError::DiskFull`] where
-    /// folders cannot be made; [`RigError::Launch`] where the guard cannot be started.
+    /// [`RigError::HostBusy`] if another run holds it; [`RigError::File`] or [`RigError::DiskFull`] if folders cannot
+    /// be created; [`RigError::Launch`] if the guard cannot be started.
     pub fn open(run_id: &str, database: &Path) -> Result<Self, RigError> {
         let state_dir = ledger::state_dir().map_err(|error| RigError::file("the state folder", error))?;
         let own = std::env::current_exe().map_err(|error| RigError::file("weir's own executable", error))?;
@@ -87,7 +87,8 @@ impl Rig {
         ledger::clean_leftovers(&options.state_dir);
         let unique = unique_name(&options.run_id);
         let ledger_path = options.state_dir.join(format!("{unique}.ledger"));
-        // Before anything else is made, the ledger too: where the rest fails, or the lab is killed, it cleans up.
+        // The guard is started first, even before the ledger exists: if the rest fails, or the lab is killed, it cleans
+        // up.
         let guard = Guard::start(&options.guard, &ledger_path)?;
         let ledger =
             Ledger::create(ledger_path.clone()).map_err(|error| RigError::file(&ledger_path, error))?;
@@ -127,50 +128,49 @@ impl Rig {
         Ok(rig)
     }
 
-    /// Lets [`Rig::launch`] give up waiting for readiness once `stop` is set.
+    /// Makes [`Rig::launch`] stop waiting for readiness once `stop` is set.
     pub fn give_up_on(&mut self, stop: Arc<AtomicBool>) {
         self.launcher.stop = Some(stop);
     }
 
-    /// Has the run's parts come before all else that wants CPU time on this host, for a run whose gateways and upstreams
-    /// are no parts of it: what is urgent comes before its siblings only, and there are none. Without control groups
-    /// nothing comes of it.
+    /// Gives the run CPU priority over everything else on this host, for a run whose gateways and upstreams are remote.
+    /// Parts with [`ProcessSpec::is_urgent`] have priority only over their siblings. No effect without control groups.
     pub fn put_first(&self) {
         self.launcher.groups.iter().for_each(GroupParent::put_first);
     }
 
-    /// A folder of the run's own, removed with the rig.
+    /// The work folder of the run, removed with the rig.
     pub fn work_dir(&self) -> &Path {
         &self.work_dir
     }
 
-    /// Sees that files of parts find room in the work folder.
+    /// Checks that the work folder has space for files of parts.
     ///
     /// # Errors
-    /// [`RigError::DiskFull`] where they do not.
+    /// [`RigError::DiskFull`] if it has not.
     pub fn check_room(&self) -> Result<(), RigError> {
         let path = self.work_dir.join("room");
         let written = fs::write(&path, vec![0; ROOM_BYTES]);
         let _ = fs::remove_file(&path);
-        // The folder, and not this file, is what somebody can do something about.
+        // The error names the folder, because the user can free space there.
         written.map_err(|error| RigError::file(&self.work_dir, error))
     }
 
-    /// The control groups that parts get, or why they get none.
+    /// The control groups of parts, or why they get none.
     pub fn cgroups(&self) -> Result<CgroupVersion, &str> {
         self.launcher.groups.as_ref().map(|groups| groups.version).map_err(String::as_str)
     }
 
-    /// Makes a network namespace. What listens in it is reached over [`Rig::link`], and by the rig itself.
+    /// Creates a network namespace. Its addresses are reachable over [`Rig::link`], and for the rig.
     ///
     /// # Errors
-    /// [`RigError::Network`], where this user or kernel cannot.
+    /// [`RigError::Network`] if this user or kernel cannot.
     pub fn namespace(&self) -> Result<Namespace, RigError> {
         Namespace::make(&self.networks.prefix)
             .map_err(|error| RigError::Network { message: format!("cannot create a namespace: {error}") })
     }
 
-    /// Lays a link between two network namespaces; gives the address of either at its end.
+    /// Creates a link between two network namespaces; returns the address of each end.
     ///
     /// # Errors
     /// [`RigError::Network`].
@@ -184,9 +184,9 @@ impl Rig {
     /// Starts a process under its limits and waits until it is ready.
     ///
     /// # Errors
-    /// [`RigError::PortTaken`], [`RigError::BinaryMissing`], [`RigError::Launch`]; after its start
-    /// [`RigError::Died`], [`RigError::OutOfMemory`], [`RigError::DiskFull`], [`RigError::NeverReady`]. Nothing
-    /// of the process is left then.
+    /// [`RigError::PortTaken`], [`RigError::BinaryMissing`], [`RigError::Launch`]; after its start [`RigError::Died`],
+    /// [`RigError::OutOfMemory`], [`RigError::DiskFull`], [`RigError::NeverReady`]. After an error nothing of the
+    /// process is left.
     pub fn launch(&self, spec: &ProcessSpec) -> Result<Running, RigError> {
         Running::launch(&self.launcher, spec)
     }
@@ -197,10 +197,10 @@ impl Rig {
         host::facts()
     }
 
-    /// Ends whatever of the run still runs, and removes what it made.
+    /// Kills the remaining processes of the run, and removes what it created.
     ///
     /// # Errors
-    /// When something of it could not be ended or removed; the next run on this host tries again.
+    /// If something remains; the next run on this host tries again.
     pub fn close(mut self) -> Result<(), RigError> {
         match self.clean() {
             true => Ok(()),
@@ -211,10 +211,10 @@ impl Rig {
         }
     }
 
-    /// Whether nothing is left.
+    /// Cleans up; returns whether nothing is left.
     fn clean(&mut self) -> bool {
         let cleaned = ledger::clean(self.launcher.ledger.path());
-        // The guard would try the same once more.
+        // The guard would only repeat the cleanup.
         self.guard.end();
         cleaned
     }
@@ -242,7 +242,7 @@ impl Guard {
         use std::os::unix::process::CommandExt;
         let failed = |message: String| RigError::Launch { part: "guard".into(), message };
         let (program, arguments) = command.split_first().ok_or_else(|| failed("it has no command".into()))?;
-        // A process group of its own, so that Ctrl-C on the terminal does not reach it.
+        // Its own process group, which Ctrl-C on the terminal does not reach.
         let mut child = Command::new(program)
             .args(arguments)
             .arg(ledger)
@@ -262,7 +262,7 @@ impl Guard {
     }
 }
 
-/// A name that no other rig on this host has, in this process or another.
+/// A name that is unique on this host, across rigs and processes.
 fn unique_name(run_id: &str) -> String {
     static OPENED: AtomicU32 = AtomicU32::new(0);
     let count = OPENED.fetch_add(1, Ordering::Relaxed);

@@ -2,21 +2,21 @@
 
 use std::path::PathBuf;
 
-/// How a rig is opened where the defaults do not fit.
+/// Options to open a rig without the defaults.
 #[derive(Clone, Debug)]
 pub struct RigOptions {
-    /// Names the run; letters, digits and hyphens.
+    /// The run ID: letters, digits and hyphens.
     pub run_id: String,
-    /// The folder for the ledger and the host's lock: two rigs with one folder exclude each other.
+    /// The folder for the ledger and the host lock: rigs with the same folder exclude each other.
     pub state_dir: PathBuf,
-    /// The folder in which the work folder is made.
+    /// The parent of the work folder.
     pub temp_dir: PathBuf,
     /// The command that runs [`crate::run_guard`] on the path appended to it.
     pub guard: Vec<String>,
-    /// Whether to use control groups where this host has them.
+    /// Whether to use control groups if this host has them.
     pub cgroups: bool,
-    /// The database that keeps the run's cells, for a second run that asks who holds the host.
+    /// The database of the run's cells, reported to other runs that wait for the host.
     pub database: Option<PathBuf>,
-    /// A name that excludes every other rig with it on this host, whoever's folders that uses.
+    /// A socket name: rigs with the same name on this host exclude each other, whatever their folders.
     pub host_name: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Short looks at what this host allows and how quiet it is, for `weir doctor` and the manifest.
+//! Trials of what this host allows, and of its noise, for `weir doctor` and the manifest.
 
 use std::fs;
 use std::io;
@@ -16,18 +16,18 @@ use crate::limits::GroupParent;
 use crate::namespace::{self, Label};
 use crate::{CgroupVersion, Limits, Namespace, Rig, Sampler};
 
-/// Limits that any host can hold.
+/// Limits for a trial; any host can enforce them.
 const TRIAL: Limits = Limits { cpus: Some(0.5), memory_bytes: Some(64 << 20) };
-/// The name with which the groups of trials outside a run begin; the process id of whoever tries follows.
+/// The prefix of groups of trials outside a run, followed by the process ID.
 const TRIAL_PREFIX: &str = "weir-trial-";
 
-/// The name of the interfaces at the ends of a link that is tried.
+/// The interface prefix of trial links.
 const TRIAL_INTERFACE: &str = "wtrial-";
-/// What a connection over it may take.
+/// Timeout of a connection over a trial link.
 const TRIAL_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Rig {
-    /// Makes a control group with limits and removes it again; as all that the rig makes, it outlives no crash.
+    /// Creates a control group with limits and removes it again. It is in the ledger, so it does not outlive a crash.
     ///
     /// # Errors
     /// Why this host or user cannot, in words.
@@ -64,7 +64,7 @@ fn try_in(parent: &GroupParent, name: &str) -> Result<CgroupVersion, String> {
     Ok(parent.version)
 }
 
-/// Removes what trials left in this folder of control groups whose process was killed in the middle of them.
+/// Removes groups of killed trials from this folder.
 fn remove_stale_trials(folder: &Path) {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     for entry in entries {
@@ -79,7 +79,7 @@ fn remove_stale_trials(folder: &Path) {
     }
 }
 
-/// Makes two network namespaces with a link between them, and sends something over it.
+/// Creates two network namespaces with a link, and connects over it.
 ///
 /// # Errors
 /// Why this host or user cannot, in words.
@@ -97,7 +97,7 @@ pub fn try_namespaces() -> Result<(), String> {
     })
 }
 
-/// Watches the host for `span`: what others use of it while weir does nothing.
+/// Host noise over `span`, while weir does nothing.
 pub fn disturbance(span: Duration) -> Option<HostShare> {
     let sampler = Sampler::start(&[]);
     let from_ns = mono_ns();
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn a_trial_leaves_no_group() {
-        // Whether this user may make groups or not, none is there afterwards.
+        // Whether or not this user can create groups, none is left afterwards.
         let name = format!("weir-trial-{}-alone", std::process::id());
         let tried = try_below(&name);
         if let Ok(parent) = GroupParent::find(&name) {

@@ -7,7 +7,7 @@ use std::path::Path;
 use super::{PartSample, open_files};
 use crate::limits::{CgroupVersion, Group, keyed};
 
-/// A file that is opened once and read again and again.
+/// A file that stays open and is read repeatedly.
 #[derive(Debug)]
 pub(super) struct Kept(Option<File>);
 
@@ -46,7 +46,7 @@ pub(super) fn read_whole<'a>(file: &File, buffer: &'a mut Vec<u8>) -> Option<&'a
 #[derive(Debug)]
 pub(crate) struct GroupReader {
     version: CgroupVersion,
-    /// Without a quota the kernel counts no periods, and zero would say that there were some.
+    /// Without a quota the kernel counts no periods, and zero would be wrong.
     has_quota: bool,
     usage: Kept,
     user: Kept,
@@ -75,7 +75,7 @@ impl GroupReader {
             cpu_stat: open("cpu.stat"),
             memory: open(memory),
             memory_stat: open("memory.stat"),
-            // In both versions this counts tasks, which are threads.
+            // Both versions count tasks, which are threads.
             threads: open("pids.current"),
             procs: open("cgroup.procs"),
             buffer: Vec::new(),
@@ -93,7 +93,8 @@ impl GroupReader {
             CgroupVersion::V1 => ["total_inactive_file", "total_active_file"],
             CgroupVersion::V2 => ["inactive_file", "active_file"],
         };
-        // Active or not, a page of a file is charged to whoever reads it first after the host has dropped it: 0019.
+        // Active or not, a page of a file is charged to whoever first reads it after the host dropped it
+        // (docs/decisions/0019).
         let cached = self
             .memory_stat
             .read(buffer)
@@ -106,7 +107,7 @@ impl GroupReader {
             .read(buffer)
             .map(|text| text.lines().filter_map(|line| line.trim().parse().ok()).collect());
         sample.pids = pids.as_ref().map(|pids| pids.len() as u64);
-        // A process that has just ended has no files; it does not make the others' unknown.
+        // A process that just exited has no files; those of the others are still known.
         sample.open_files = pids.as_ref().map(|pids| pids.iter().copied().filter_map(open_files).sum());
         (sample, pids.unwrap_or_default())
     }

@@ -1,4 +1,4 @@
-//! Reads where the host's CPU time goes.
+//! Reads the CPU time of the host.
 
 use std::path::Path;
 
@@ -10,31 +10,31 @@ use super::group::Kept;
 use crate::clock::mono_ns;
 use crate::limits::hierarchy::v1_mounts;
 
-/// The kernel's first cgroup namespace has this number on every host.
+/// The number of the kernel's first cgroup namespace, which is the same on every host.
 const FIRST_CGROUP_NAMESPACE: &[u8] = b"cgroup:[4026531835]";
 
-/// Reads the host.
+/// Reads the CPU time of the host.
 ///
-/// What others use is a difference of large numbers, so it needs the best account there is of what all use.
-/// Measured with nothing but the rig at work (others truly 0.3-0.4 % by every process's own account; 2 cores, quiet
-/// two-second windows at 16-90 % load, no irq time accounting): by the root group's usage others are 0.2-0.8 %, by
-/// what is neither idle nor stolen 1.3-1.5 %, since interrupts and the ways into and out of idle count, and by the
-/// fields of /proc/stat -3.7 to 0.7 %, since those are sampled at the clock's tick. A kernel of that kind charges
-/// the loopback's soft interrupts to the process that sends, which is the rig's.
+/// Host noise is a difference of large numbers, so it needs the most exact total. Measured with only the rig at work
+/// (others used 0.3 to 0.4 % by the account of every process; 2 cores, quiet two-second windows at 16 to 90 % load, no
+/// irq time accounting): by the usage of the root group, others are 0.2 to 0.8 %; by time that is neither idle nor
+/// stolen, 1.3 to 1.5 %, because interrupts and idle transitions count; by the fields of /proc/stat, -3.7 to 0.7 %,
+/// because those are sampled at the clock tick. Such a kernel charges soft interrupts of the loopback to the sending
+/// process, which belongs to the rig.
 #[derive(Debug)]
 pub(crate) struct HostReader {
     stat: Kept,
-    /// Exact CPU time of every process on the host. Only the true root of cgroup v1's hierarchy has it: in a
-    /// container the same file tells of the container, and the root of v2 is sampled at the clock's tick.
+    /// Exact CPU time of all processes. Only the true root of cgroup v1 has it: in a container the same file is about
+    /// the container, and the root of v2 is sampled at the clock tick.
     every_process: Option<Kept>,
-    /// What TCP counts in the host's network namespace.
+    /// TCP counters of the host's network namespace.
     snmp: Kept,
-    /// Where there is none, what is neither idle nor stolen since this first look: the time and the account.
+    /// Without that, the first sample, from which time that is neither idle nor stolen is counted.
     first: Option<(u64, Stat)>,
     buffer: Vec<u8>,
 }
 
-/// /proc/stat's account of all cores since the boot.
+/// CPU time of all cores since boot, from /proc/stat.
 #[derive(Clone, Debug, PartialEq)]
 struct Stat {
     idle_ns: u64,
@@ -70,7 +70,7 @@ impl HostReader {
 }
 
 impl Stat {
-    /// What was neither idle nor stolen in the `wall_ns` since `first`.
+    /// Time that was neither idle nor stolen in the `wall_ns` since `first`.
     fn busy_ns(&self, first: &Self, wall_ns: u64) -> u64 {
         let rest = (self.idle_ns - first.idle_ns.min(self.idle_ns))
             + (self.steal_ns - first.steal_ns.min(self.steal_ns));
@@ -103,7 +103,7 @@ fn parse(text: &str, tick_ns: u64) -> Option<Stat> {
     Some(Stat { idle_ns, steal_ns, core_rest_ns: core_rest_ns.collect::<Option<_>>()? })
 }
 
-/// Reads /proc/net/snmp: for each protocol a line of names, then one of numbers.
+/// Reads /proc/net/snmp: per protocol a line of names, then a line of numbers.
 pub(super) fn retransmitted_segments(text: &str) -> Option<u64> {
     let mut lines = text.lines().filter_map(|line| line.strip_prefix("Tcp:"));
     let place = lines.next()?.split_whitespace().position(|name| name == "RetransSegs")?;
@@ -128,7 +128,7 @@ mod tests {
         let first = Stat { idle_ns: 100, steal_ns: 10, core_rest_ns: vec![50, 60] };
         let later = Stat { idle_ns: 160, steal_ns: 15, core_rest_ns: vec![80, 95] };
         assert_eq!(later.busy_ns(&first, 100), 135);
-        // The account of idle time may run ahead of the clock, or back by a tick.
+        // The idle time can be a tick ahead of the clock or behind it.
         assert_eq!(later.busy_ns(&first, 10), 0);
         assert_eq!(first.busy_ns(&later, 10), 20);
     }

@@ -1,7 +1,7 @@
-//! Processes outside the rig and the CPU time that each used, to name those that disturb a load.
+//! CPU time of processes outside the rig, to name the source of host noise.
 //!
-//! A look reads `/proc/PID/stat` of every process of the host: 13 µs each, 4 ms for 300. So there are three
-//! looks for each load, and none while it is measured: before it, shortly before its warm-up ends, and after it.
+//! A snapshot reads `/proc/PID/stat` of every process: 13 µs each, 4 ms for 300. So a load has three snapshots, and
+//! none while it is measured: before it, shortly before the end of its warm-up, and after it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,52 +10,52 @@ use weir_results::HostProcess;
 
 use crate::clock::mono_ns;
 
-/// What stands in place of a character that a terminal would obey: a process may choose any name.
+/// Replaces control characters in process names, which a terminal would interpret.
 const UNPRINTABLE: char = '\u{fffd}';
 
-/// A process at one look. Times are in ticks of the kernel's clock, since the process started.
+/// A process in a snapshot. Times are in kernel clock ticks since its start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Process {
     name: String,
     parent: i32,
-    /// What its threads used.
+    /// CPU time of its threads.
     own: u64,
-    /// What its children used that have ended, theirs among it.
+    /// CPU time of its ended children and their ended children.
     ended: u64,
 }
 
-/// A process by its id and its start, since ids are used again.
+/// A process ID with the start time, because IDs are reused.
 type Identity = (i32, u64);
 
-/// All processes of the host at one moment.
+/// All processes of the host at one time.
 #[derive(Clone, Debug)]
-struct Look {
+struct Snapshot {
     at_ns: u64,
     processes: BTreeMap<Identity, Process>,
 }
 
-/// The looks at the host while a load runs, and the processes that are the rig's own.
+/// Snapshots during a load, and the processes of the rig.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Neighbours {
-    looks: Vec<Look>,
+    snapshots: Vec<Snapshot>,
     rig: BTreeSet<i32>,
 }
 
 impl Neighbours {
     /// Reads the CPU time of every process.
-    pub(super) fn look(&mut self) {
+    pub(super) fn snapshot(&mut self) {
         let before = mono_ns();
         let processes = all_processes();
-        self.looks.push(Look { at_ns: before + (mono_ns() - before) / 2, processes });
+        self.snapshots.push(Snapshot { at_ns: before + (mono_ns() - before) / 2, processes });
     }
 
-    /// Leaves out the processes `pids`, which are parts of the rig. This process and its children are never named.
+    /// Excludes the processes `pids`, which are parts of the rig. This process and its children are always excluded.
     pub(super) fn belong_to_the_rig(&mut self, pids: &[i32]) {
         self.rig.extend(pids);
     }
 
-    /// The processes that used any CPU time from one moment to another, the busiest first: over the looks around it, of
-    /// which the first may be earlier and the last later.
+    /// Processes that used CPU time between two times, the busiest first. It uses the snapshots around the span, so the
+    /// first can be earlier and the last later.
     pub(super) fn busiest(&self, from_ns: u64, to_ns: u64) -> Vec<HostProcess> {
         let Some((first, last)) = self.around(from_ns, to_ns) else { return Vec::new() };
         let tick_s = 1.0 / procfs::ticks_per_second() as f64;
@@ -74,32 +74,32 @@ impl Neighbours {
         busiest
     }
 
-    /// The last look before `from_ns` and the first one after `to_ns`.
-    fn around(&self, from_ns: u64, to_ns: u64) -> Option<(&Look, &Look)> {
-        let first = self.looks.iter().rfind(|look| look.at_ns <= from_ns)?;
-        let last = self.looks.iter().find(|look| look.at_ns >= to_ns)?;
+    /// The last snapshot before `from_ns` and the first one after `to_ns`.
+    fn around(&self, from_ns: u64, to_ns: u64) -> Option<(&Snapshot, &Snapshot)> {
+        let first = self.snapshots.iter().rfind(|snapshot| snapshot.at_ns <= from_ns)?;
+        let last = self.snapshots.iter().find(|snapshot| snapshot.at_ns >= to_ns)?;
         (first.at_ns < last.at_ns).then_some((first, last))
     }
 
-    /// Whether it is this process, one of its children and theirs, or one of a part.
-    fn is_of_the_rig(&self, pid: i32, looks: [&BTreeMap<Identity, Process>; 2]) -> bool {
+    /// Whether it is this process, a descendant of it, or a process of a part.
+    fn is_of_the_rig(&self, pid: i32, snapshots: [&BTreeMap<Identity, Process>; 2]) -> bool {
         let lab = std::process::id() as i32;
         let parent_of = |pid: i32| {
-            let known = |look: &BTreeMap<Identity, Process>| {
-                look.range((pid, 0)..=(pid, u64::MAX)).next_back().map(|(_, process)| process.parent)
+            let known = |snapshot: &BTreeMap<Identity, Process>| {
+                snapshot.range((pid, 0)..=(pid, u64::MAX)).next_back().map(|(_, process)| process.parent)
             };
-            looks.into_iter().rev().find_map(known)
+            snapshots.into_iter().rev().find_map(known)
         };
         let ancestors = std::iter::successors(Some(pid), |pid| parent_of(*pid).filter(|parent| *parent > 0));
-        // Two looks are not of one moment, so that parents may seem to go round in circles.
+        // Snapshots have different times, so parents can seem to form a cycle.
         ancestors.take(64).any(|ancestor| ancestor == lab || self.rig.contains(&ancestor))
     }
 }
 
-/// The ticks that each process of `last` used since `first`. A program that starts many short ones, like a compiler's
-/// driver, is charged with what they used once they have ended.
+/// The ticks that each process of `last` used since `first`. A program with many short-lived children, like a compiler
+/// driver, is charged with their CPU time once they exit.
 fn used(first: &BTreeMap<Identity, Process>, last: &BTreeMap<Identity, Process>) -> BTreeMap<Identity, u64> {
-    // Parents inherit the CPU time of children that end; time from before the first look is subtracted.
+    // Parents inherit the CPU time of children that exit; the time before the first snapshot is subtracted.
     let mut inherited: BTreeMap<i32, u64> = BTreeMap::new();
     for (_, gone) in first.iter().filter(|(identity, _)| !last.contains_key(identity)) {
         *inherited.entry(gone.parent).or_default() += gone.own + gone.ended;
@@ -113,12 +113,12 @@ fn used(first: &BTreeMap<Identity, Process>, last: &BTreeMap<Identity, Process>)
     last.iter().map(ticks).collect()
 }
 
-/// Every process that can be seen from here; in a container those of the container.
+/// All visible processes; in a container those of the container.
 fn all_processes() -> BTreeMap<Identity, Process> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
     pids.filter_map(|pid| {
-        // A name may be of any bytes. What ended meanwhile is left out.
+        // A name can contain any bytes. Processes that just exited are skipped.
         let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
         let (start, process) = parse(&String::from_utf8_lossy(&text))?;
         Some(((pid, start), process))
@@ -126,7 +126,7 @@ fn all_processes() -> BTreeMap<Identity, Process> {
     .collect()
 }
 
-/// Reads `PID (NAME) STATE PARENT ..`; the name may have brackets and spaces of its own.
+/// Reads `PID (NAME) STATE PARENT ..`; the name can contain brackets and spaces.
 fn parse(text: &str) -> Option<(u64, Process)> {
     let (head, rest) = text.rsplit_once(')')?;
     let (_, name) = head.split_once('(')?;
@@ -162,14 +162,15 @@ mod tests {
     fn a_program_is_charged_with_its_short_lived_children_and_with_nothing_from_before() {
         let first = BTreeMap::from([
             ((10, 1), process(1, 100, 50)),
-            // Ends between the looks, and had used 30 + 5 before the first.
+            // Exits between the snapshots, after 30 + 5 ticks before the first.
             ((11, 2), process(10, 30, 5)),
             ((12, 3), process(1, 7, 0)),
         ]);
         let last = BTreeMap::from([
-            // 4 of its own, 40 of the child that ended, of which 35 are from before, and 6 of one that no look saw.
+            // 4 ticks of its own, 40 of the child that exited, 35 of which are from before, and 6 of one that no
+            // snapshot contains.
             ((10, 1), process(1, 104, 50 + 40 + 6)),
-            // Another process with the id of one that ended.
+            // Another process with the ID of one that exited.
             ((12, 9), process(1, 3, 0)),
             ((13, 8), process(1, 2, 1)),
         ]);
@@ -184,13 +185,13 @@ mod tests {
             let pids = [20, 21, 22, 23, 24, lab];
             let processes = pids.into_iter().zip(parents).zip(ticks);
             let processes = processes.map(|((pid, parent), own)| ((pid, 1), process(parent, own, 0)));
-            Look { at_ns, processes: processes.collect() }
+            Snapshot { at_ns, processes: processes.collect() }
         };
         let mut neighbours = Neighbours::default();
-        neighbours.looks.push(at(1_000_000_000, [0, 0, 0, 0, 5, 0]));
-        neighbours.looks.push(at(2_000_000_000, [10, 0, 0, 0, 5, 0]));
+        neighbours.snapshots.push(at(1_000_000_000, [0, 0, 0, 0, 5, 0]));
+        neighbours.snapshots.push(at(2_000_000_000, [10, 0, 0, 0, 5, 0]));
         // 20 is a part, 23 its child, 22 a child of the lab, 24 did nothing.
-        neighbours.looks.push(at(4_000_000_000, [90, 100, 100, 100, 5, 100]));
+        neighbours.snapshots.push(at(4_000_000_000, [90, 100, 100, 100, 5, 100]));
         neighbours.belong_to_the_rig(&[20]);
         let per_second = procfs::ticks_per_second() as f64;
         let busiest = neighbours.busiest(2_500_000_000, 3_500_000_000);

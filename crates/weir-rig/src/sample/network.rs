@@ -1,4 +1,4 @@
-//! Reads what crossed the interfaces of a network namespace.
+//! Reads the traffic of a network namespace.
 
 use weir_results::NetworkUsage;
 
@@ -6,7 +6,7 @@ use super::group::read_whole;
 use super::host::retransmitted_segments;
 use crate::Namespace;
 
-/// The interface that leads nowhere; the rig's own questions to a part go over it.
+/// The loopback, which the rig uses for its own requests to a part.
 const LOOPBACK: &str = "lo";
 
 /// Reads one namespace.
@@ -21,7 +21,7 @@ impl NetworkReader {
         Self { namespace: namespace.clone(), buffer: Vec::new() }
     }
 
-    /// All that crossed since the namespace was made.
+    /// All traffic since the namespace was created.
     pub(crate) fn sample(&mut self) -> Option<NetworkUsage> {
         let crossed = crossed(read_whole(self.namespace.interfaces(), &mut self.buffer)?)?;
         let retransmitted_segments =
@@ -30,8 +30,8 @@ impl NetworkReader {
     }
 }
 
-/// Reads /proc/net/dev: `name: bytes packets errs drop fifo frame compressed multicast`, of what was received, then
-/// as many numbers of what was sent. Sums all interfaces but the loopback.
+/// Reads /proc/net/dev: `name: bytes packets errs drop fifo frame compressed multicast` received, then the same for
+/// sent. Sums all interfaces except the loopback.
 fn crossed(text: &str) -> Option<NetworkUsage> {
     let interfaces = text.lines().filter_map(|line| line.split_once(':'));
     let others = interfaces.filter(|(name, _)| name.trim() != LOOPBACK);

@@ -1,8 +1,7 @@
-//! Reads what the kernel tells of single processes and threads only: context switches, bytes of block devices, open
-//! sockets.
+//! Reads what the kernel counts only per process or thread: context switches, block I/O, open sockets.
 //!
-//! Each costs a look at every thread, process or open file, so it is looked for as often as that is cheap, and not
-//! at every sample of a part with thousands of them.
+//! Each needs a read per thread, process or open file, so it is read only as often as that is cheap, and not in every
+//! sample of a part with thousands of them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,33 +10,31 @@ use std::io;
 use super::PartSample;
 use crate::clock::mono_ns;
 
-/// After a look the next comes this many times as much later as the look took, so that it costs 0.1 % of a core.
+/// The pause after a read, as a multiple of its duration, so that it costs 0.1 % of a core.
 const REST: u64 = 1_000;
 
-/// Two counters of one thing: read and written, voluntary and involuntary.
+/// Two counters: read and written, or voluntary and involuntary.
 type Pair = (u64, u64);
 
 /// Reads the processes of a part.
 #[derive(Debug, Default)]
 pub(super) struct ProcessReader {
     threads: Pace,
-    /// Context switches last seen of every living thread, by its id.
+    /// The last context switches of every live thread, by ID.
     switches: BTreeMap<i32, Pair>,
-    /// Those of threads that have ended, which do not vanish with them. What a thread did after the last look at it
-    /// is not among them.
+    /// Context switches of ended threads, without those after their last read.
     ended: Pair,
     sockets: Pace,
-    /// The most that was seen: a process that ended takes its account along, unless its parent is one of the part.
+    /// The maximum so far: the counters of a process that exits are lost, unless its parent belongs to the part.
     block_bytes: Option<Pair>,
 }
 
 impl ProcessReader {
-    /// Adds to `sample` what there is to tell of the processes `pids`, which were the part's at its moment.
+    /// Adds the counters of the processes `pids` to `sample`.
     ///
-    /// What is counted is told by the last sample of all in any case: it is what a span is measured by that ends
-    /// shortly before.
+    /// The last sample always has them, because it bounds a span that ends shortly before it.
     pub(super) fn sample(&mut self, pids: &[i32], is_last: bool, sample: &mut PartSample) {
-        if let Some(look) = self.threads.look(is_last) {
+        if let Some(begin) = self.threads.begin(is_last) {
             if let Ok(now) = block_bytes(pids) {
                 let most =
                     |before: Pair| now.map_or(before, |now| (now.0.max(before.0), now.1.max(before.1)));
@@ -46,19 +43,19 @@ impl ProcessReader {
             }
             let switches = self.all_switches(switches(pids));
             (sample.switches_voluntary, sample.switches_involuntary) = switches.unzip();
-            self.threads.rest_after(look);
+            self.threads.rest_after(begin);
         }
-        if let Some(look) = self.sockets.look(false) {
+        if let Some(begin) = self.sockets.begin(false) {
             sample.sockets = sockets(pids);
-            self.sockets.rest_after(look);
+            self.sockets.rest_after(begin);
         }
     }
 
-    /// The sum over all threads that ever were, now that the living ones have these; `None` where there was none.
+    /// The sum over all threads, including ended ones; `None` without any thread.
     fn all_switches(&mut self, living: BTreeMap<i32, Pair>) -> Option<Pair> {
         let was_seen = !living.is_empty() || !self.switches.is_empty() || self.ended != (0, 0);
         for (thread, before) in &self.switches {
-            // An id that counts less than before was given to another thread.
+            // If a count falls, the ID belongs to another thread.
             let goes_on = living.get(thread).is_some_and(|now| now.0 >= before.0 && now.1 >= before.1);
             if !goes_on {
                 self.ended = (self.ended.0 + before.0, self.ended.1 + before.1);
@@ -69,15 +66,15 @@ impl ProcessReader {
     }
 }
 
-/// When the next look is due, so that looks do not cost much.
+/// When the next read is due, so that reads stay cheap.
 #[derive(Debug, Default)]
 struct Pace {
     due_ns: u64,
 }
 
 impl Pace {
-    /// The moment at which a look begins, where one is due or has to be.
-    fn look(&self, must_be: bool) -> Option<u64> {
+    /// The start of a read, if one is due or required.
+    fn begin(&self, must_be: bool) -> Option<u64> {
         let now_ns = mono_ns();
         (must_be || now_ns >= self.due_ns).then_some(now_ns)
     }
@@ -88,7 +85,7 @@ impl Pace {
     }
 }
 
-/// Voluntary and involuntary context switches of every thread of `pids`. What ends meanwhile is left out.
+/// Voluntary and involuntary context switches of every thread of `pids`. Threads that just ended are skipped.
 fn switches(pids: &[i32]) -> BTreeMap<i32, Pair> {
     let threads = pids.iter().filter_map(|pid| Some((pid, fs::read_dir(format!("/proc/{pid}/task")).ok()?)));
     let mut switches = BTreeMap::new();
@@ -107,20 +104,20 @@ fn switches(pids: &[i32]) -> BTreeMap<i32, Pair> {
     switches
 }
 
-/// Bytes read from and written to block devices by those of `pids` that live.
+/// Bytes that the live processes of `pids` read from and wrote to block devices.
 ///
-/// The control groups' own accounts differ by version: v1 leaves out what the kernel writes back later, which is
-/// nearly all that a gateway writes. This one is the same everywhere.
+/// The accounting of control groups differs by version: v1 misses delayed writes, which are nearly all writes of a
+/// gateway. This one is the same everywhere.
 ///
 /// # Errors
-/// Where this user may not know it of one of them.
+/// If this user may not read it for one of them.
 fn block_bytes(pids: &[i32]) -> io::Result<Option<Pair>> {
     let mut sum: Option<Pair> = None;
     for pid in pids {
         let text = match fs::read_to_string(format!("/proc/{pid}/io")) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(error),
-            // It has just ended.
+            // It just exited.
             Err(_) => continue,
         };
         let of = |name| numbered(&text, name).ok_or(io::ErrorKind::InvalidData);
@@ -130,7 +127,7 @@ fn block_bytes(pids: &[i32]) -> io::Result<Option<Pair>> {
     Ok(sum)
 }
 
-/// Sockets among the open files of `pids`; `None` where this user may not know it of one of them, or none lives.
+/// Sockets among the open files of `pids`; `None` if this user may not read them for one of them, or none is alive.
 fn sockets(pids: &[i32]) -> Option<u64> {
     let mut sum: Option<u64> = None;
     for pid in pids {
@@ -194,9 +191,9 @@ mod tests {
     #[test]
     fn a_dear_look_is_followed_by_a_long_rest() {
         let mut pace = Pace::default();
-        let begun_ns = pace.look(false).unwrap();
+        let begun_ns = pace.begin(false).unwrap();
         pace.rest_after(begun_ns - 1_000_000_000);
-        assert_eq!(pace.look(false), None);
-        assert!(pace.look(true).is_some());
+        assert_eq!(pace.begin(false), None);
+        assert!(pace.begin(true).is_some());
     }
 }

@@ -1,4 +1,4 @@
-//! The thread that takes the samples.
+//! The sampling thread.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
@@ -16,23 +16,23 @@ use crate::{Namespace, Running};
 
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// Samples parts and the host every 100 ms on a thread of its own.
+/// Samples parts and the host every 100 ms on its own thread.
 #[derive(Debug)]
 pub struct Sampler {
-    /// What comes later; dropping it ends the thread.
+    /// Dropping it ends the thread.
     messages: Sender<Message>,
     thread: JoinHandle<Samples>,
 }
 
-/// What the thread is asked while it samples.
+/// A message to the thread.
 #[derive(Debug)]
 enum Message {
     Join(Box<Joining>),
-    /// Look at the processes outside the rig with the first sample from then on.
+    /// Take a snapshot of the processes outside the rig with the first sample after this time.
     LookAt(Instant),
 }
 
-/// A part that is sampled from here on.
+/// A part that joins.
 #[derive(Debug)]
 struct Joining {
     series: PartSeries,
@@ -40,13 +40,12 @@ struct Joining {
     launched_ns: u64,
 }
 
-/// What reads one part.
+/// Reads one part.
 #[derive(Debug)]
 struct PartReader {
     source: Source,
     processes: ProcessReader,
-    /// Of the parts in one namespace only the first has it: what crossed is nobody's in particular, and not to be
-    /// counted twice.
+    /// Only the first part in a namespace has it, so that its traffic is counted once.
     network: Option<NetworkReader>,
 }
 
@@ -57,7 +56,7 @@ enum Source {
 }
 
 impl PartReader {
-    /// What is read at once, and the processes of the part.
+    /// The quick part of a sample, and the processes of the part.
     fn sample(&mut self) -> (PartSample, Vec<i32>) {
         let (sample, pids) = match &mut self.source {
             Source::Group(reader) => reader.sample(),
@@ -68,7 +67,7 @@ impl PartReader {
 }
 
 impl Sampler {
-    /// Begins to sample `parts`. What runs on the host and is none of them is a disturbance.
+    /// Starts sampling `parts`. Everything else on the host is noise.
     pub fn start(parts: &[&Running]) -> Self {
         let series = parts.iter().map(|part| series(part)).collect();
         let mut readers: Vec<PartReader> =
@@ -76,15 +75,16 @@ impl Sampler {
         let (messages, inbox) = channel::<Message>();
         let mut host = HostReader::open();
         let mut samples = Samples::new(series);
-        // The first sample is taken before the caller goes on, the last before `finish` returns: every moment
-        // in between lies within the samples, however late the thread gets to run.
+        // The first sample is taken before this returns, and the last before `finish` returns: all times in between are
+        // covered, however late the thread runs.
         take(&mut readers, &mut host, false, &mut samples);
-        samples.neighbours.look();
+        samples.neighbours.snapshot();
         let thread = thread::spawn(move || {
             let mut due = Instant::now();
             let mut look_at: Option<Instant> = None;
             loop {
-                // Skips what is overdue: samples carry their own times, and a late one needs no successor at once.
+                // Skips overdue samples: samples have their own times, so a late one does not need an immediate
+                // successor.
                 while due <= Instant::now() {
                     due += INTERVAL;
                 }
@@ -92,7 +92,7 @@ impl Sampler {
                     Err(RecvTimeoutError::Timeout) => {
                         take(&mut readers, &mut host, false, &mut samples);
                         if look_at.take_if(|at| *at <= Instant::now()).is_some() {
-                            samples.neighbours.look();
+                            samples.neighbours.snapshot();
                         }
                     }
                     Ok(Message::LookAt(at)) => look_at = Some(at),
@@ -100,43 +100,43 @@ impl Sampler {
                         let Joining { series, reader, launched_ns } = *joining;
                         samples.join(series, launched_ns);
                         readers.push(reader);
-                        // Its interfaces have counted since before it was there.
+                        // Its interfaces already have counts.
                         take(&mut readers, &mut host, false, &mut samples);
                     }
                     Err(RecvTimeoutError::Disconnected) => break,
                 }
             }
             take(&mut readers, &mut host, true, &mut samples);
-            samples.neighbours.look();
+            samples.neighbours.snapshot();
             samples
         });
         Self { messages, thread }
     }
 
-    /// Looks at the processes outside the rig once more, with the first sample from `at` on. It has looked when it was
-    /// started, and looks at its end.
+    /// Takes another snapshot of the processes outside the rig with the first sample after `at`. There is always one at
+    /// the start and one at the end.
     pub fn look_at_neighbours(&self, at: Instant) {
         let _ = self.messages.send(Message::LookAt(at));
     }
 
-    /// Samples `part` too, which was launched after the sampler was started: up to its launch it had used nothing,
-    /// so that its samples span all that it does, however soon it begins.
+    /// Adds `part`, which was launched after the start of the sampler. It had used nothing before its launch, so its
+    /// samples cover everything from its launch on.
     pub fn join(&self, part: &Running) {
         let reader = reader(part, part.namespace().map(NetworkReader::new));
         let joining = Joining { series: series(part), reader, launched_ns: part.launched_ns() };
-        // A thread that is gone has no samples of anybody, which `finish` tells.
+        // If the thread has ended, `finish` returns no samples.
         let _ = self.messages.send(Message::Join(Box::new(joining)));
     }
 
-    /// Goes on with `part`, which crashed and was started again. Its control group is the one that is sampled already;
-    /// without one its processes are others, and count for the host alone.
+    /// Continues with `part` after a crash and restart. Its control group is still sampled; without one, it is sampled
+    /// as a new part.
     pub fn rejoin(&self, part: &Running) {
         if part.group().is_none() {
             self.join(part);
         }
     }
 
-    /// Takes a last sample and gives all of them.
+    /// Takes a last sample and returns all samples.
     pub fn finish(self) -> Samples {
         drop(self.messages);
         self.thread.join().unwrap_or_else(|_| Samples::new(Vec::new()))
@@ -155,7 +155,7 @@ fn reader(part: &Running, network: Option<NetworkReader>) -> PartReader {
     PartReader { source, processes: ProcessReader::default(), network }
 }
 
-/// For each part what reads its network, where it has one that no part before it has.
+/// The network reader of each part, if no earlier part is in the same namespace.
 fn networks(parts: &[&Running]) -> Vec<Option<NetworkReader>> {
     let mut seen: Vec<&Namespace> = Vec::new();
     let mut readers = Vec::new();
@@ -168,14 +168,14 @@ fn networks(parts: &[&Running]) -> Vec<Option<NetworkReader>> {
 }
 
 fn take(readers: &mut [PartReader], host: &mut HostReader, is_last: bool, samples: &mut Samples) {
-    // One time for all would be off by what reading takes; the middle of the reading is off by half of it.
+    // The time of a sample is the middle of reading, which halves the error.
     let before = mono_ns();
     let host = host.sample();
     let read: Vec<(PartSample, Vec<i32>)> = readers.iter_mut().map(PartReader::sample).collect();
     let at_ns = before + (mono_ns() - before) / 2;
-    // Threads and sockets take longest, and come last: the parts' accounts are of nearly one moment.
+    // Threads and sockets take longest and come last, so that the accounts of all parts have nearly the same time.
     let parts = readers.iter_mut().zip(read).map(|(reader, (mut sample, pids))| {
-        // Of a part that has ended there is nothing to look at.
+        // A part that has exited has no processes to read.
         if !pids.is_empty() {
             reader.processes.sample(&pids, is_last, &mut sample);
             samples.neighbours.belong_to_the_rig(&pids);

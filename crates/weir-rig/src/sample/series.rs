@@ -1,4 +1,4 @@
-//! What the samples say of a span of time.
+//! Resources over a span of time, from samples.
 
 use std::collections::BTreeMap;
 
@@ -8,17 +8,17 @@ use super::neighbours::Neighbours;
 use super::{HostSample, PartSample};
 
 const SECOND_NS: u64 = 1_000_000_000;
-/// Processes outside the rig that are kept by name.
+/// Maximum number of named processes outside the rig.
 const NAMED: usize = 3;
 
-/// A part as the samples know it.
+/// A part in the samples.
 #[derive(Clone, Debug)]
 pub(crate) struct PartSeries {
     pub(crate) name: String,
     pub(crate) limit_cpus: Option<f64>,
 }
 
-/// One round of samples; `parts` in the order of the series.
+/// One round of samples, with `parts` in the order of the series.
 #[derive(Clone, Debug)]
 pub(crate) struct Tick {
     pub(crate) at_ns: u64,
@@ -43,19 +43,18 @@ impl Samples {
         self.ticks.push(tick);
     }
 
-    /// Adds a part that was launched at `launched_ns`. In the samples before it stands as one that has not used
-    /// anything yet, which is what is true of it.
+    /// Adds a part that was launched at `launched_ns`. In earlier samples it has used nothing.
     pub(crate) fn join(&mut self, part: PartSeries, launched_ns: u64) {
-        let unborn = PartSample::unborn(part.limit_cpus.is_some());
+        let unlaunched = PartSample::unlaunched(part.limit_cpus.is_some());
         let place = self.parts.len();
         self.parts.push(part);
         for tick in &mut self.ticks {
             tick.parts.resize(place, PartSample::default());
-            tick.parts.push(if tick.at_ns <= launched_ns { unborn } else { PartSample::default() });
+            tick.parts.push(if tick.at_ns <= launched_ns { unlaunched } else { PartSample::default() });
         }
     }
 
-    /// What `part` used from one moment to another; `None` where the samples do not span it.
+    /// The resources that `part` used between two times; `None` if the samples do not cover the span.
     pub fn usage(&self, part: &str, from_ns: u64, to_ns: u64) -> Option<Usage> {
         let index = self.parts.iter().position(|known| known.name == part)?;
         let grown = |field: fn(&PartSample) -> Option<u64>| {
@@ -92,7 +91,7 @@ impl Samples {
         })
     }
 
-    /// What crossed the interfaces of the part at `index`; `None` where it has none of its own.
+    /// Traffic of the part at `index`; `None` if it has no namespace of its own.
     fn network(&self, index: usize, from_ns: u64, to_ns: u64) -> Option<NetworkUsage> {
         let crossed = |of: fn(&NetworkUsage) -> u64| {
             let grown = self.grown(from_ns, to_ns, |tick| tick.parts.get(index)?.network.as_ref().map(of));
@@ -107,7 +106,7 @@ impl Samples {
         })
     }
 
-    /// Where the host's CPU time went from one moment to another; `None` where the samples do not span it.
+    /// The CPU time of the host between two times, by user; `None` if the samples do not cover the span.
     pub fn host(&self, from_ns: u64, to_ns: u64) -> Option<HostShare> {
         let grown =
             |field: fn(&HostSample) -> u64| self.grown(from_ns, to_ns, |tick| tick.host.as_ref().map(field));
@@ -125,13 +124,13 @@ impl Samples {
         })
     }
 
-    /// What each core and TCP did from one moment to another; `None` where the samples do not span it.
+    /// Usage per core and TCP retransmissions between two times; `None` if the samples do not cover the span.
     pub fn host_usage(&self, from_ns: u64, to_ns: u64) -> Option<HostUsage> {
         let wall_ns = to_ns.checked_sub(from_ns).filter(|span| *span > 0)? as f64;
         let rest_ns = |core: usize| {
             self.grown(from_ns, to_ns, |tick| tick.host.as_ref()?.core_rest_ns.get(core).copied())
         };
-        // The kernel tells idle time in ticks, so that a core may seem to rest a little longer than there was time.
+        // Idle time is counted in ticks, so it can exceed the elapsed time slightly.
         let busy = |core| Some((1.0 - rest_ns(core)? / wall_ns).clamp(0.0, 1.0));
         let sent_again = self.grown(from_ns, to_ns, |tick| tick.host.as_ref()?.retransmitted_segments);
         Some(HostUsage {
@@ -141,14 +140,14 @@ impl Samples {
         })
     }
 
-    /// Processes outside the rig that used any CPU time from one moment to another, the busiest first. The span is that of
-    /// the looks around it: a warm-up that grew and the end of the load may belong to it.
+    /// Processes outside the rig that used CPU time between two times, the busiest first. The span is that of the
+    /// snapshots around it, which can include a longer warm-up and the end of the load.
     pub fn neighbours(&self, from_ns: u64, to_ns: u64) -> Vec<HostProcess> {
         self.neighbours.busiest(from_ns, to_ns)
     }
 
-    /// Every second from `start_ns` (t = 0) to `to_ns`, the last one cut there. A figure that was not sampled is
-    /// absent from its maps.
+    /// Every second from `start_ns` (t = 0) to `to_ns`; the last one can be shorter. Values without samples are missing
+    /// from the maps.
     pub fn seconds(&self, start_ns: u64, to_ns: u64) -> Vec<UsageSecond> {
         let mut seconds = Vec::new();
         let mut from = start_ns;
@@ -184,13 +183,13 @@ impl Samples {
             .collect()
     }
 
-    /// How much a counter grew from one moment to another.
+    /// Growth of a counter between two times.
     fn grown(&self, from_ns: u64, to_ns: u64, counter: impl Fn(&Tick) -> Option<u64>) -> Option<f64> {
         let from = self.at(from_ns, &counter)?;
         Some((self.at(to_ns, &counter)? - from).max(0.0))
     }
 
-    /// A counter at a moment, on the straight line between the samples around it.
+    /// A counter at a time, interpolated between the samples around it.
     fn at(&self, moment_ns: u64, counter: impl Fn(&Tick) -> Option<u64>) -> Option<f64> {
         let split = self.ticks.partition_point(|tick| tick.at_ns <= moment_ns);
         let known = |tick: &Tick| counter(tick).map(|value| (tick.at_ns, value as f64));
@@ -322,11 +321,11 @@ mod tests {
         }
         near(samples.usage("generator", 2_000_000_000, 2_200_000_000).unwrap().cpu_s.total(), 0.02);
         near(samples.usage("generator", 2_060_000_000, 4_000_000_000).unwrap().cpu_s.total(), 0.38 - 0.006);
-        // Before the others' samples there are none of it either.
+        // Before the first samples of the others, it has none either.
         assert_eq!(samples.usage("generator", 900_000_000, 2_200_000_000), None);
         near(samples.usage("gateway", 1_000_000_000, 4_000_000_000).unwrap().cpu_s.total(), 1.5);
-        // The host's share of others leaves out what it used: 60 ms busy of a step, of which 50 are the gateway's,
-        // 2 the lab's, and here 20 the generator's, which makes others nothing.
+        // The host's share of others excludes its usage: of 60 ms busy per step, 50 are the gateway's, 2 the lab's, and
+        // here 20 the generator's, so others used nothing.
         near(samples.host(2_200_000_000, 3_900_000_000).unwrap().others, 0.0);
         assert!(samples.host(2_010_000_000, 2_300_000_000).is_some());
     }
@@ -336,7 +335,7 @@ mod tests {
         let share = half_a_core(None).host(1_050_000_000, 3_950_000_000).unwrap();
         near(share.steal, 0.02);
         near(share.idle, 0.68);
-        // 60 ms busy of 200 in every step, of which 50 are the part's and 2 the lab's.
+        // 60 ms busy of 200 in every step: 50 are the part's and 2 the lab's.
         near(share.others, 0.04);
         let usage = half_a_core(None).host_usage(1_050_000_000, 3_950_000_000).unwrap();
         near(usage.core_busy_shares[0], 0.0);

@@ -1,4 +1,4 @@
-//! Reads a part's resources from /proc, where it has no control group: of every process in its session.
+//! Reads the resources of a part without control group from /proc, for every process in its session.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use procfs::process::Process;
 use super::{PartSample, open_files};
 use crate::cleanup::{self, ProcessId};
 
-/// Reads the session that a part began.
+/// Reads the session of a part.
 #[derive(Debug)]
 pub(crate) struct TreeReader {
     leader: ProcessId,
-    /// User and system time last seen of every process that ever was in the session: what a process used does
-    /// not vanish when it ends.
+    /// The last user and system time of every process that was ever in the session: CPU time of an exited process still
+    /// counts.
     seen_ticks: BTreeMap<(i32, u64), (u64, u64)>,
 }
 
@@ -21,7 +21,7 @@ impl TreeReader {
         Self { leader, seen_ticks: BTreeMap::new() }
     }
 
-    /// A sample, and the part's living processes.
+    /// A sample, and the running processes of the part.
     pub(crate) fn sample(&mut self) -> (PartSample, Vec<i32>) {
         let living: Vec<Process> =
             cleanup::members(&self.leader).into_iter().filter_map(|pid| Process::new(pid).ok()).collect();
@@ -49,7 +49,7 @@ impl TreeReader {
             ..PartSample::default()
         };
         if living.is_empty() {
-            // A part that has ended holds nothing any more; what it had used stays used.
+            // A part that has exited holds no memory or files, but its CPU time still counts.
             return (used, Vec::new());
         }
         let sample = PartSample {
