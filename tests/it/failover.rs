@@ -97,6 +97,13 @@ fn servers_die_stall_reset_and_return_and_retries_hide_it() {
     }
     let svg = std::fs::read_to_string(folder.path().join("out/charts/failover-wrong-steady.svg")).unwrap();
     assert!(svg.contains("stalled") && svg.contains("envoy-retries"), "{svg}");
+    let export = ["export", "last", "--db", "weir.db", "--findings"];
+    let table = text(&finish(weir(folder.path(), &export)).stdout);
+    let recovered =
+        table.lines().filter(|row| row.starts_with("recovery,") && row.contains(",time,s,lower,"));
+    // A kill, a stall and a reset, each undone by a return, of five gateways.
+    assert_eq!(recovered.count(), 5 * 3, "{table}");
+    assert!(table.contains("recovery,nginx,steady,"), "{table}");
     // What was kept says the same.
     let again = json(&finish(weir(folder.path(), &["report", "last", "--db", "weir.db", "--json"])));
     assert_eq!(again["summary"]["faults"], result["summary"]["faults"]);

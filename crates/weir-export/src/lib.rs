@@ -9,6 +9,7 @@ mod columns;
 mod csv;
 mod entry;
 mod error;
+mod findings;
 mod foreign;
 mod hdr;
 mod json;
@@ -18,6 +19,7 @@ mod parquet;
 mod selection;
 mod table;
 
+use weir_analysis::Summary;
 use weir_results::{Cell, Run};
 
 pub use error::ExportError;
@@ -44,6 +46,24 @@ pub fn csv_line(fields: Vec<String>) -> String {
 /// When a histogram of the run cannot be decoded, or the file cannot be made.
 pub fn parquet(run: &Run, cells: &[Cell]) -> Result<Vec<u8>, ExportError> {
     parquet::draw(&table::table(run, cells)?)
+}
+
+/// The findings of a run in CSV: a row for each value of each finding.
+pub fn findings_csv(summary: &Summary) -> String {
+    csv::draw(&findings::table(summary))
+}
+
+/// The rows of [`findings_csv`] with their types, as a Parquet file.
+///
+/// # Errors
+/// When the file cannot be made.
+pub fn findings_parquet(summary: &Summary) -> Result<Vec<u8>, ExportError> {
+    parquet::draw(&findings::table(summary))
+}
+
+/// The findings of a run as JSON, as in the summary of `weir run --json`.
+pub fn findings_json(summary: &Summary) -> String {
+    serde_json::to_string_pretty(&summary.findings).unwrap_or_default()
 }
 
 /// The whole run as JSON: histograms stand beside their quantiles.

@@ -21,7 +21,7 @@ pub enum FileFormat {
     Html,
     /// `report.md`, with `comparison.svg` and the pictures in `charts/` where something was measured
     Markdown,
-    /// `cells.csv`, the table of `weir export --format csv`; beside it `added-latency.csv`, where there is that section
+    /// `cells.csv`, the table of `weir export --format csv`; beside it `findings.csv` and `added-latency.csv`, where there are such
     Csv,
 }
 
@@ -84,6 +84,9 @@ impl<'a> Writer<'a> {
                 let table = weir_export::csv(self.run, self.cells).map_err(io::Error::other)?;
                 if let Some(added) = &self.summary.added {
                     self.file("added-latency.csv", &added::csv(added))?;
+                }
+                if !self.summary.findings.is_empty() {
+                    self.file("findings.csv", &weir_export::findings_csv(self.summary))?;
                 }
                 self.file("cells.csv", &table)
             }

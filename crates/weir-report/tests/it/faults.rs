@@ -47,6 +47,49 @@ fn faults_have_their_table_sentences_and_pictures() {
 }
 
 #[test]
+fn the_time_to_recover_is_a_finding_in_every_format() {
+    let (run, cells, summary) = faulted();
+    let folder = tempfile::tempdir().unwrap();
+    let written = weir_report::write(&run, &cells, &summary, folder.path()).unwrap();
+    let read = |path: std::path::PathBuf| std::fs::read_to_string(path).unwrap();
+    // Errors until the last second before the return: nobody has recovered.
+    let (markdown, html) = (read(written.markdown), read(written.html));
+    for words in ["## Recovery after faults", "not before the next fault"] {
+        assert!(markdown.contains(words), "no `{words}` in {markdown}");
+    }
+    assert!(html.contains("<section id=\"recovery\">"));
+    let csv = read(folder.path().join("findings.csv"));
+    let header = "finding,gateway,load,axis.fault,axis.from,value_of,unit,better,value,low,high,\
+                  repeats_valid,repeats,text";
+    assert_eq!(csv.lines().next().unwrap(), header);
+    let row = "recovery,weir,tail,1: replica 3 killed,,time,s,lower,,,,3,3,not before the next fault";
+    assert!(csv.lines().any(|line| line == row), "{csv}");
+    assert!(!folder.path().join("charts/recovery-time-tail.svg").exists(), "there is nothing to draw");
+}
+
+#[test]
+fn the_time_to_recover_is_drawn() {
+    let (run, mut cells, _) = faulted();
+    for cell in &mut cells {
+        let CellOutcome::Measured { measurements } = &mut cell.outcome else { panic!("it was measured") };
+        measurements[1].record.seconds[6..9].iter_mut().for_each(|second| second.unexpected = 0);
+    }
+    let summary = summarize(&run, &cells);
+    let folder = tempfile::tempdir().unwrap();
+    let written = weir_report::write(&run, &cells, &summary, folder.path()).unwrap();
+    let html = std::fs::read_to_string(written.html).unwrap();
+    let charts = std::fs::read_dir(folder.path().join("charts")).unwrap();
+    let names: Vec<String> = charts.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let drawn: Vec<&String> = names.iter().filter(|name| name.starts_with("recovery-time-")).collect();
+    let [name] = drawn.as_slice() else { panic!("one chart for the only fault: {names:?}") };
+    assert!(html.contains(&format!("href=\"charts/{name}\"")));
+    let svg = std::fs::read_to_string(folder.path().join("charts").join(name)).unwrap();
+    for words in ["Recovered within", "weir", "haproxy"] {
+        assert!(svg.contains(words), "no `{words}` in {svg}");
+    }
+}
+
+#[test]
 fn a_terminal_has_the_section_too() {
     let (run, cells, summary) = faulted();
     let text = weir_report::terminal(&run, &cells, &summary, 120, false);

@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
+use weir_analysis::{Summary, summarize};
 use weir_export::Selection;
 use weir_results::{Cell, Run, write_archive};
 
@@ -33,6 +34,9 @@ pub(crate) struct Args {
     /// Export only this load of the scenario
     #[arg(long, value_name = "NAME")]
     load: Option<String>,
+    /// Export the findings over all repeats instead (failover, recovery, slow clients, ..): csv, json or parquet
+    #[arg(long, conflicts_with_all = ["cell", "load"])]
+    findings: bool,
     #[command(flatten)]
     database: Database,
 }
@@ -102,7 +106,14 @@ impl Format {
 /// Writes the run.
 pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     let out = args.out.as_deref().filter(|path| *path != Path::new("-"));
-    let format = Format::chosen(args.format, out)?;
+    let format = match Format::chosen(args.format, out)? {
+        Format::Weir if args.findings && args.format.is_none() => Format::Csv,
+        format => format,
+    };
+    if args.findings && !matches!(format, Format::Csv | Format::Json | Format::Parquet) {
+        let message = format!("--findings: no findings in format {}", format.name());
+        return Err(Failure::wrong_use(message, "use --format csv, json or parquet"));
+    }
     let selection = Selection { cell: args.cell.map(|number| number - 1), load: args.load.clone() };
     if format == Format::Weir && selection != Selection::default() {
         return Err(Failure::wrong_use(
@@ -128,7 +139,10 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     }
     let cells =
         selection.of(finished).map_err(|error| Failure::wrong_use(error.to_string(), error.remedy()))?;
-    let bytes = made(format, &run, &cells)?;
+    let bytes = match args.findings {
+        true => findings(format, &run, &summarize(&run, &cells))?,
+        false => made(format, &run, &cells)?,
+    };
     match out {
         Some(path) => {
             write_whole(path, &bytes).map_err(|error| unwritable(&path.display().to_string(), &error))?;
@@ -156,6 +170,19 @@ fn made(format: Format, run: &Run, cells: &[Cell]) -> Result<Vec<u8>, Failure> {
         Format::Locust => weir_export::locust(run, cells),
     };
     text.map(String::into_bytes).map_err(|error| inexpressible(run, &error))
+}
+
+fn findings(format: Format, run: &Run, summary: &Summary) -> Result<Vec<u8>, Failure> {
+    if summary.findings.is_empty() {
+        note(format_args!("run {} has no findings: its scenario measures only loads", run.id));
+    }
+    Ok(match format {
+        Format::Json => weir_export::findings_json(summary).into_bytes(),
+        Format::Parquet => {
+            weir_export::findings_parquet(summary).map_err(|error| inexpressible(run, &error))?
+        }
+        _ => weir_export::findings_csv(summary).into_bytes(),
+    })
 }
 
 fn inexpressible(run: &Run, error: &weir_export::ExportError) -> Failure {

@@ -1,0 +1,90 @@
+//! The findings of a run as one table: a row for each value, whatever it is of.
+
+use std::collections::BTreeSet;
+
+use weir_analysis::Summary;
+use weir_analysis::findings::{Better, Column, Finding, Row, Value as Found};
+
+use crate::table::{Kind, Table, Value};
+
+/// Columns before those of the axes, and behind them.
+const BEFORE: [(&str, Kind); 3] = [("finding", Kind::Text), ("gateway", Kind::Text), ("load", Kind::Text)];
+const BEHIND: [(&str, Kind); 9] = [
+    ("value_of", Kind::Text),
+    ("unit", Kind::Text),
+    ("better", Kind::Text),
+    ("value", Kind::Float),
+    ("low", Kind::Float),
+    ("high", Kind::Float),
+    ("repeats_valid", Kind::Integer),
+    ("repeats", Kind::Integer),
+    ("text", Kind::Text),
+];
+
+/// The table; without rows for a run without findings.
+pub(crate) fn table(summary: &Summary) -> Table {
+    let rows = || {
+        let tables = summary.findings.iter().flat_map(|of| of.tables.iter().map(move |table| (of, table)));
+        tables.flat_map(|(of, table)| table.rows.iter().map(move |row| (of, table, row)))
+    };
+    let axes: BTreeSet<&String> = rows().flat_map(|(_, _, row)| row.axes.keys()).collect();
+    let named = |(name, kind): &(&str, Kind)| ((*name).to_owned(), *kind);
+    let of_axes = axes.iter().map(|path| (format!("axis.{path}"), Kind::Text));
+    let columns = BEFORE.iter().map(named).chain(of_axes).chain(BEHIND.iter().map(named));
+    let values = rows().flat_map(|(finding, table, row)| {
+        let values = table.columns.iter().zip(&row.values);
+        let values = values.filter_map(|(column, value)| Some((column, behind(column, value)?)));
+        let axes = &axes;
+        values.map(move |(_, behind)| {
+            let mut all = before(finding, row);
+            all.extend(axes.iter().map(|path| axis(row, path)));
+            all.extend(behind);
+            all
+        })
+    });
+    let rows = values.collect();
+    Table { columns: columns.collect(), rows }
+}
+
+fn before(finding: &Finding, row: &Row) -> Vec<Value> {
+    let load = (!row.load.is_empty()).then(|| row.load.clone());
+    vec![Value::Text(finding.key.to_owned()), Value::Text(row.gateway.clone()), Value::from(load)]
+}
+
+fn axis(row: &Row, path: &String) -> Value {
+    Value::from(
+        row.axes.get(path).map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned)),
+    )
+}
+
+/// The fields of [`BEHIND`]; `None` for a value that is not there.
+fn behind(column: &Column, value: &Found) -> Option<Vec<Value>> {
+    let (mut interval, mut repeats, mut text) = (None, None, None);
+    match value {
+        Found::Missing => return None,
+        Found::Text { text: of } => text = Some(of.clone()),
+        Found::Number { words, .. } => text = words.clone(),
+        Found::Part { part, of } => text = Some(format!("{part} of {of}")),
+        Found::Valid { valid, planned, .. } => repeats = Some((*valid, *planned)),
+        Found::Figure { figure } => {
+            (interval, repeats) = (figure.interval, Some((figure.valid, figure.repeats.len())));
+            text = figure.beyond_timeout.then(|| column.beyond.to_owned());
+        }
+    }
+    let better = column.better.map(|better| match better {
+        Better::Lower => "lower".to_owned(),
+        Better::Higher => "higher".to_owned(),
+    });
+    let suffix = column.unit.suffix();
+    Some(vec![
+        Value::Text(column.key.to_owned()),
+        Value::from((!suffix.is_empty()).then(|| suffix.to_owned())),
+        Value::from(better),
+        Value::from(value.as_number()),
+        Value::from(interval.map(|[low, _]| low)),
+        Value::from(interval.map(|[_, high]| high)),
+        Value::from(repeats.map(|(valid, _)| valid as u64)),
+        Value::from(repeats.map(|(_, all)| all as u64)),
+        Value::from(text),
+    ])
+}
