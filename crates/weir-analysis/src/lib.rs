@@ -33,6 +33,7 @@ mod points;
 mod problems;
 pub mod quantity;
 mod reasons;
+mod rows;
 mod scaling;
 mod seconds;
 pub mod sizing;

@@ -1,19 +1,10 @@
-//! From the repeats of a gateway at a load point to its row of figures.
+//! The repeats of a gateway at a load point, and what the parts of a role used together.
 
 use std::collections::BTreeMap;
 
-use weir_results::{
-    ArrivalModel, Cell, CpuSeconds, Measurement, NetworkUsage, Part, Reason, Role, TimesNs, Usage,
-};
+use weir_results::{Cell, CpuSeconds, Measurement, NetworkUsage, Part, Reason, Role, TimesNs, Usage};
 
-use crate::baseline::{added_latency, ratio_to_direct};
-use crate::counts::RequestCounts;
-use crate::cpu_range::cpu_range;
-use crate::curve::{CurvePoint, latency_curve};
-use crate::errors::ErrorShare;
-use crate::figure::{Figure, Repeated, Sample};
-use crate::part_use::{PartUse, part_use};
-use crate::points::{LATENCIES, Row};
+use crate::figure::{Repeated, Sample};
 use crate::reasons::{Metric, reasons_for};
 
 /// One load of one cell.
@@ -109,14 +100,6 @@ impl<'a> Repeat<'a> {
     pub(crate) fn data(&self) -> Option<Usage> {
         data_usage(&self.cell.parts, &self.measurement.usage)
     }
-
-    /// CPU time of upstream and load generator per completed request; `None` where one of them was not sampled.
-    fn rig_cpu_us_per_request(&self) -> Option<f64> {
-        let used = |role| role_usage(&self.cell.parts, &self.measurement.usage, role);
-        let cores = used(Role::Origin)?.cpu_cores + used(Role::Generator)?.cpu_cores;
-        let per_s = self.measurement.record.result.rate_per_s;
-        (per_s > 0.0).then(|| cores * 1e6 / per_s)
-    }
 }
 
 impl<'a> Repeats<'a> {
@@ -137,63 +120,6 @@ impl<'a> Repeats<'a> {
         self.0.iter().find(|repeat| repeat.cell.key.repeat == number)
     }
 
-    /// The row of a gateway, with `direct` as its baseline.
-    pub(crate) fn row(
-        &self,
-        gateway: &str,
-        planned: usize,
-        model: ArrivalModel,
-        direct: &Repeats<'_>,
-    ) -> Row {
-        let open = model == ArrivalModel::Open;
-        let is_direct = gateway == weir_results::DIRECT;
-        let figure =
-            |metric: Metric, of: &dyn Fn(&Repeat<'_>) -> Sample| Figure::of(self.repeated(metric, of));
-        let of_data = |of: fn(&Usage) -> Option<f64>| {
-            figure(Metric::Cpu, &move |repeat| repeat.data().as_ref().and_then(of).into())
-        };
-        let latency = |name: &&str| {
-            let figure = figure(Metric::Latency, &|repeat| repeat.latency(name));
-            ((*name).to_owned(), figure.headline_if(open && !is_direct))
-        };
-        Row {
-            gateway: gateway.to_owned(),
-            planned: planned.max(self.0.len()),
-            throughput_per_s: figure(Metric::Throughput, &|repeat| {
-                Sample::Value(repeat.measurement.record.result.rate_per_s)
-            })
-            .headline_if(!open && !is_direct),
-            latency_ns: LATENCIES.iter().map(latency).collect(),
-            latency_curve: self.latency_curve(),
-            error_share: Figure::of_difference(self.repeated(Metric::Throughput, &|repeat| {
-                repeat.measurement.record.result.requests.error_share().into()
-            })),
-            errors: self.iter().map(ErrorShare::of).collect(),
-            cpu_cores: of_data(|usage| Some(usage.cpu_cores)),
-            cpu_share_of_limit: of_data(|usage| usage.cpu_share_of_limit),
-            cpu_share_range: cpu_range(&self.0),
-            requests: RequestCounts::of(self.iter().map(|repeat| &repeat.measurement.record.result)),
-            cpu_us_per_request: figure(Metric::Cpu, &|repeat| repeat.measurement.cpu_us_per_request.into())
-                .headline_if(!is_direct && self.at_its_load_point()),
-            rig_cpu_us_per_request: figure(Metric::Cpu, &|repeat| repeat.rig_cpu_us_per_request().into()),
-            memory_bytes_mean: of_data(|usage| usage.memory_bytes_mean.map(|bytes| bytes as f64)),
-            memory_bytes_peak: of_data(|usage| usage.memory_bytes_peak.map(|bytes| bytes as f64))
-                .headline_if(!is_direct),
-            added_latency_ns: if is_direct { Vec::new() } else { added_latency(self, direct, open) },
-            ratio_to_direct: if is_direct || open { None } else { ratio_to_direct(self, direct) },
-            bound_by: self.iter().map(|r| (r.cell.key.repeat, r.measurement.judgement.bound_by)).collect(),
-            noisy: Vec::new(),
-            objective: Vec::new(),
-            parts: self.parts(),
-        }
-    }
-
-    /// Whether every repeat carried the load that the cell is named after. An overloaded gateway did not, so
-    /// its CPU time per request is valid, and is not compared with that of others at the asked rate.
-    fn at_its_load_point(&self) -> bool {
-        self.iter().all(|repeat| !repeat.reasons(Metric::Latency).contains(&Reason::Overloaded))
-    }
-
     pub(crate) fn repeated(&self, metric: Metric, of: &dyn Fn(&Repeat<'_>) -> Sample) -> Vec<Repeated> {
         self.iter()
             .map(|repeat| Repeated {
@@ -204,19 +130,8 @@ impl<'a> Repeats<'a> {
             .collect()
     }
 
-    fn latency_curve(&self) -> Vec<CurvePoint> {
-        let (repeats, _) = self.counted(Metric::Latency);
-        latency_curve(repeats.iter().map(|repeat| &repeat.measurement.record))
-    }
-
-    fn parts(&self) -> Vec<PartUse> {
-        let Some(first) = self.0.first() else { return Vec::new() };
-        let (repeats, counts) = self.counted(Metric::Cpu);
-        first.cell.parts.iter().map(|part| part_use(part, &repeats, counts)).collect()
-    }
-
     /// The repeats in which `metric` counts and `true`; all of them and `false` where it counts in none.
-    fn counted(&self, metric: Metric) -> (Vec<&Repeat<'a>>, bool) {
+    pub(crate) fn counted(&self, metric: Metric) -> (Vec<&Repeat<'a>>, bool) {
         let valid: Vec<_> = self.iter().filter(|repeat| repeat.reasons(metric).is_empty()).collect();
         if valid.is_empty() { (self.iter().collect(), false) } else { (valid, true) }
     }

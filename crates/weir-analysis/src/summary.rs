@@ -17,6 +17,7 @@ use crate::noise;
 use crate::objective::evaluate;
 use crate::points::Point;
 use crate::problems::{self, Outcome, Problem, ProblemKind};
+use crate::rows::row;
 
 /// Everything that a run says, computed from its cells.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -146,7 +147,7 @@ fn point(run: &Run, group: &Group<'_>) -> Point {
         .rows
         .iter()
         .filter(|(gateway, _)| *gateway != DIRECT_TWIN)
-        .map(|(gateway, repeats)| repeats.row(gateway, planned(gateway), group.model, direct))
+        .map(|(gateway, repeats)| row(repeats, gateway, planned(gateway), group.model, direct))
         .collect();
     Point {
         axes: group.axes.clone(),
