@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use weir_results::LoadRecord;
 
-/// Letters of a run's id: no vowels (no words by accident), nothing that looks like something else.
+/// Letters of run ids: no vowels, so that they form no words, and no characters that look alike.
 const LETTERS: &[u8] = b"bcdfghjkmnpqrstvwxz23456789";
 
 /// Milliseconds since the Unix epoch.
@@ -43,7 +43,7 @@ impl LoadClock {
     }
 }
 
-/// An id for a run that starts now: sortable time (UTC) and letters.
+/// An id for a run that starts at `unix_ms`: the time in UTC, which sorts, and letters.
 pub(crate) fn run_id(unix_ms: u64) -> String {
     let mut random = random();
     let letters: String = (0..4)
@@ -56,7 +56,7 @@ pub(crate) fn run_id(unix_ms: u64) -> String {
     format!("{}-{letters}", stamp(unix_ms))
 }
 
-/// A seed where none is given; small enough to type and to survive any JSON reader.
+/// A new seed: small enough to type, and exact in every JSON reader.
 pub(crate) fn new_seed() -> u64 {
     random() % 1_000_000_000
 }

@@ -1,10 +1,10 @@
-//! What can go wrong before, during and after a run, and whose fault it is.
+//! Errors of runs.
 
 use weir_document::DocumentError;
 use weir_results::StoreError;
 use weir_rig::RigError;
 
-/// A run that cannot begin, or cannot go on. A cell that fails is no such error: it is a result.
+/// A run that cannot begin or continue. A failed cell is a result and no such error.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
     /// A scenario that cannot be read.
@@ -13,7 +13,7 @@ pub enum LabError {
     /// A scenario with an error.
     #[error("{place}: {message}")]
     Scenario {
-        /// File, line and column; or the argument or axis that says it.
+        /// File, line and column; or the argument or axis.
         place: String,
         /// What is wrong.
         message: String,
@@ -26,15 +26,15 @@ pub enum LabError {
     /// No scenario of that name.
     #[error("{message}")]
     NoScenario {
-        /// What was looked for, and where.
+        /// The error.
         message: String,
-        /// What there is.
+        /// What to do about it.
         remedy: String,
     },
     /// A scenario that this host cannot run.
     #[error("{place}: {message}")]
     Host {
-        /// File, line and column; or the argument or axis that asks for it.
+        /// File, line and column; or the argument or axis.
         place: String,
         /// What the host lacks.
         message: String,
@@ -58,7 +58,7 @@ pub enum LabError {
 }
 
 impl LabError {
-    /// One error of the given ones, which are at least one: each is kept once.
+    /// Combines at least one error; removes duplicates.
     pub(crate) fn of_all(errors: impl IntoIterator<Item = LabError>) -> LabError {
         let mut all: Vec<LabError> = Vec::new();
         for error in errors {
@@ -70,7 +70,7 @@ impl LabError {
         if all.len() == 1 { all.swap_remove(0) } else { Self::Several(all) }
     }
 
-    /// The errors in it: each of several, else itself.
+    /// The single errors.
     pub fn each(&self) -> &[LabError] {
         match self {
             Self::Several(errors) => errors,
@@ -78,7 +78,7 @@ impl LabError {
         }
     }
 
-    /// What to do about it; of several errors, about the first.
+    /// What to do about it; of several errors, the remedy of the first.
     pub fn remedy(&self) -> String {
         match self {
             Self::Several(errors) => errors.first().map(Self::remedy).unwrap_or_default(),
@@ -92,7 +92,7 @@ impl LabError {
         }
     }
 
-    /// Whether what was asked for is wrong, rather than the environment unable.
+    /// Whether the user made the error, rather than the environment.
     pub fn is_wrong_use(&self) -> bool {
         match self {
             Self::Document(_) | Self::Scenario { .. } | Self::NoScenario { .. } | Self::Resume { .. } => true,

@@ -1,55 +1,55 @@
-//! What a run tells while it goes on, and how long it still takes.
+//! Progress of a run, and how long the rest takes.
 
 use std::time::Duration;
 
 use weir_results::{Cell, CellKey, Measurement};
 
-use crate::plan::takes::Takes;
+use crate::plan::estimate::TimeEstimate;
 
-/// Where a run stands.
+/// Progress of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct Progress {
     /// Cells of the plan that are in the store.
     pub done: usize,
     /// Cells of the plan.
     pub planned: usize,
-    /// What the cells that are missing will take.
-    pub left: Takes,
+    /// Time for the remaining cells.
+    pub left: TimeEstimate,
 }
 
-/// Somebody who watches a run.
+/// Receives the progress of a run.
 pub trait Observer {
-    /// Something that the user should know and that stops nothing.
+    /// A note for the user; the run continues.
     fn note(&self, text: &str);
     /// A cell begins.
-    fn cell_started(&self, key: &CellKey, standing: Standing);
-    /// A load of the cell begins; this attempt takes at least so long.
+    fn cell_started(&self, key: &CellKey, progress: Progress);
+    /// A load of the cell begins; this attempt takes at least `takes`.
     fn load_started(&self, key: &CellKey, load: &str, takes: Duration);
     /// A load of the cell was measured.
     fn load_measured(&self, key: &CellKey, measurement: &Measurement);
     /// A cell is in the store.
-    fn cell_finished(&self, cell: &Cell, standing: Standing);
+    fn cell_finished(&self, cell: &Cell, progress: Progress);
 }
 
-/// Time left: what the plan says, corrected where finished cells took less or more than planned.
+/// Estimates the remaining time: the plan, corrected by how long finished cells took.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pace {
-    planned: Takes,
+    planned: TimeEstimate,
     taken: Duration,
 }
 
 impl Pace {
-    pub(crate) fn finished(&mut self, planned: Takes, taken: Duration) {
+    pub(crate) fn finished(&mut self, planned: TimeEstimate, taken: Duration) {
         self.planned = self.planned + planned;
         self.taken += taken;
     }
 
-    /// As planned while finished cells stayed within their range, else stretched by as much as they left it.
-    pub(crate) fn left(&self, planned: Takes) -> Takes {
-        if self.planned.least.is_zero() {
+    /// The planned time, stretched if finished cells took less than their minimum or more than their maximum.
+    pub(crate) fn left(&self, planned: TimeEstimate) -> TimeEstimate {
+        if self.planned.min.is_zero() {
             return planned;
         }
-        let within = self.taken.clamp(self.planned.least, self.planned.most);
+        let within = self.taken.clamp(self.planned.min, self.planned.max);
         planned.stretched(self.taken.as_secs_f64() / within.as_secs_f64())
     }
 }
@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn time_left_follows_what_cells_took() {
         let seconds =
-            |least, most| Takes { least: Duration::from_secs(least), most: Duration::from_secs(most) };
+            |min, max| TimeEstimate { min: Duration::from_secs(min), max: Duration::from_secs(max) };
         let check = |taken, expected| {
             let mut pace = Pace::default();
             assert_eq!(pace.left(seconds(10, 30)), seconds(10, 30));

@@ -1,4 +1,4 @@
-//! Where a scenario's text comes from: a file, or one of those built in.
+//! Sources of scenarios: files and built-in scenarios.
 
 use std::path::Path;
 

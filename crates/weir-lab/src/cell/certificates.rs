@@ -1,5 +1,5 @@
-//! Certificates for each domain, which the cells of a run share: a thousand keys take time to make, and gateways are
-//! compared by the same ones.
+//! Certificates for each domain, shared by the cells of a run: a thousand keys take time to create, and all gateways
+//! are compared with the same ones.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -8,13 +8,13 @@ use weir_rig::{Certificates, Rig, RigError};
 
 use crate::scenario::{CertificateScope, Topology};
 
-/// Certificates by the number of domains that they are for.
+/// Certificates by number of domains.
 #[derive(Debug, Default)]
-pub(crate) struct Shared(RefCell<BTreeMap<u32, Certificates>>);
+pub(crate) struct SharedCertificates(RefCell<BTreeMap<u32, Certificates>>);
 
-impl Shared {
-    /// Those for `topology`, made in the work folder of `rig` where no cell needed them before; `None` where a cell makes
-    /// its own.
+impl SharedCertificates {
+    /// The certificates for `topology`, created in the work folder of `rig` on first use; `None` if each cell creates its
+    /// own.
     ///
     /// # Errors
     /// As [`Certificates::make_each`].

@@ -1,5 +1,5 @@
-//! How a gateway starts: from the launch of its first process to the first request that it answers 200, what that costs,
-//! and the memory that it has then, before any load.
+//! Cold start of a gateway: time and CPU time from the launch of its first process to its first response with status 200,
+//! and its memory after that, before any load.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,41 +11,41 @@ use weir_results::{ColdStart, Part, Usage};
 use weir_rig::{Rendered, Running, Sampler, Samples, mono_ns, status_of};
 
 use super::error::{CellError, failed};
-use super::wiring::Seat;
+use super::network::Listener;
 use crate::plan::{COLD_START_SAMPLE, COLD_START_SETTLE};
 use crate::scenario::Scenario;
 
-/// How long a gateway that listens may take until it answers as it has to.
+/// Time-out from listening to the first response with status 200.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(60);
-/// How long one request may take.
+/// Time-out of one request.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
-/// The pause between two requests: a fiftieth of the time that has passed, which is how exact the answer is.
+/// Pause between two requests, as divisor of the time that has passed: the result is precise to a fiftieth.
 const LOOK_SHARE: u32 = 50;
 const LOOK_MIN: Duration = Duration::from_millis(1);
 
-/// Samples that begin before a gateway is launched.
-pub(crate) struct Watch {
+/// Samples a gateway from before its launch.
+pub(crate) struct ColdStartSampler {
     sampler: Sampler,
     began_ns: u64,
 }
 
-impl Watch {
-    /// Begins, with the upstream's processes, which are no disturbance.
+impl ColdStartSampler {
+    /// Starts with the processes of the upstream, so that they do not count as host noise.
     pub(crate) fn begin(upstream: &[Running]) -> Self {
         let sampler = Sampler::start(&upstream.iter().collect::<Vec<_>>());
         Self { sampler, began_ns: mono_ns() }
     }
 
-    /// Asks the gateway, whose processes are `running`, until it answers 200, and looks at what it has used.
+    /// Sends requests to the gateway until it responds with status 200, then samples its processes `running`.
     pub(crate) fn end(
         self,
         scenario: &Scenario,
         rendered: &Rendered,
-        seat: &Seat,
+        listener: &Listener,
         running: &[Running],
         stop: &AtomicBool,
     ) -> Result<ColdStart, CellError> {
-        await_answer(scenario, rendered, seat, stop)?;
+        await_answer(scenario, rendered, listener, stop)?;
         let answered_ns = mono_ns();
         running.iter().for_each(|part| self.sampler.join(part));
         thread::sleep(COLD_START_SETTLE);
@@ -58,7 +58,7 @@ impl Watch {
         let memory = usage(&samples, &parts, settled_ns, ended_ns);
         Ok(ColdStart {
             first_answer_ns: answered_ns.saturating_sub(launched_ns),
-            // Before its launch it used nothing, so that the time between is none of its own.
+            // It uses nothing before its launch, so an earlier start of the samples does not matter.
             cpu_s: usage(&samples, &parts, self.began_ns, answered_ns).map(|usage| usage.cpu_s),
             memory_bytes: memory.and_then(|usage| usage.memory_bytes_mean),
             host: samples.host(self.began_ns, answered_ns),
@@ -66,24 +66,24 @@ impl Watch {
     }
 }
 
-/// What the data plane used from one moment to another.
+/// Usage of the data plane between two times.
 fn usage(samples: &Samples, parts: &[Part], from_ns: u64, to_ns: u64) -> Option<Usage> {
     let used =
         parts.iter().filter_map(|part| Some((part.name.clone(), samples.usage(&part.name, from_ns, to_ns)?)));
     data_usage(parts, &used.collect::<BTreeMap<_, _>>())
 }
 
-/// Asks for the last path of the last domain, which whoever serves it has all of its configuration for, until that is
-/// answered 200.
+/// Requests the last path of the last domain until the status is 200: a gateway that serves it has read all of its
+/// configuration.
 fn await_answer(
     scenario: &Scenario,
     rendered: &Rendered,
-    seat: &Seat,
+    listener: &Listener,
     stop: &AtomicBool,
 ) -> Result<(), CellError> {
     let (hosts, paths) = (scenario.topology.hosts(), scenario.topology.paths());
     let (Some(host), Some(path)) = (hosts.last(), paths.last()) else { return Ok(()) };
-    let (address, network) = (seat.asked, seat.namespace.as_ref());
+    let (address, network) = (listener.connect, listener.namespace.as_ref());
     let began = Instant::now();
     loop {
         let answer = status_of(&rendered.credentials, network, address, (host, path), LOOK_TIMEOUT);

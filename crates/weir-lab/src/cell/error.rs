@@ -31,7 +31,7 @@ pub(crate) fn failed(cause: &str, message: &str, remedy: &str, log_tail: &str) -
 }
 
 /// A cell that failed because `path` cannot be read or written; `verb` says what was tried.
-pub(crate) fn failed_file(verb: &str, path: &Path, error: &std::io::Error) -> CellError {
+pub(crate) fn file_failed(verb: &str, path: &Path, error: &std::io::Error) -> CellError {
     let full = error.kind() == std::io::ErrorKind::StorageFull;
     let message = format!("{}: cannot {verb} it: {error}", path.display());
     match full {

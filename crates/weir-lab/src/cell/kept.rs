@@ -1,4 +1,4 @@
-//! Files of a cell that stay when its folder goes: what was rendered for its processes, and the ends of their logs.
+//! Files of a cell that are stored: the rendered configuration of its processes, and the ends of their logs.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -6,17 +6,16 @@ use std::path::{Path, PathBuf};
 
 use weir_results::{FileKind, KeptFile};
 
-/// What is kept of a configuration: its beginning. Whole ones of thousands of routes would outgrow all else in the store,
-/// and `weir render` writes them again.
+/// Maximum of a configuration that is stored, from its beginning. `weir render` writes the whole file again.
 const CONFIGURATION_BYTES: u64 = 32 << 10;
-/// What is kept of a log: its end.
+/// Maximum of a log that is stored, from its end.
 const LOG_BYTES: u64 = 4 << 10;
-/// Files of one kind that are kept of a cell, in the order of their names.
+/// Maximum number of files of one kind; the first by name are stored.
 const FILES_MAX: usize = 16;
-/// How deep below a cell's folder its processes have theirs.
+/// Depth of folders below the folder of the cell.
 const DEPTH: usize = 2;
 
-/// The configuration `files` of the cell in `dir`. What cannot be read is left out: no cell fails for want of a record.
+/// The configuration `files` of the cell in `dir`. Unreadable files are skipped: they must not fail the cell.
 pub(crate) fn configuration(dir: &Path, files: &[PathBuf]) -> Vec<KeptFile> {
     keep(dir, files, FileKind::Configuration)
 }
@@ -32,7 +31,7 @@ pub(crate) fn logs(dir: &Path) -> Vec<KeptFile> {
 fn find_logs(dir: &Path, depth: usize, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         let path = entry.path();
-        // A link may lead anywhere, so it is followed nowhere.
+        // Links may lead out of the folder, so they are not followed.
         match entry.file_type() {
             Ok(kind) if kind.is_dir() && depth > 1 => find_logs(&path, depth - 1, found),
             Ok(kind) if kind.is_file() && path.extension().is_some_and(|end| end == "log") => {
@@ -68,7 +67,7 @@ fn read(dir: &Path, path: &Path, kind: FileKind) -> io::Result<Option<KeptFile>>
     Ok(Some(KeptFile { name, kind, bytes, text: text.to_owned() }))
 }
 
-/// The text without the line that was cut; a single long line stays as it is.
+/// The text without the line that was cut; a single long line stays.
 fn whole_lines(text: &str, kind: FileKind) -> &str {
     match kind {
         FileKind::Configuration => text.rfind('\n').map_or(text, |end| &text[..=end]),

@@ -14,61 +14,61 @@ use weir_results::{
 use weir_rig::prometheus::{Span, WallClock};
 use weir_rig::{Binary, CounterSource, Namespace, ProcessSpec, Ready, Rig, Running, Sampler, Samples};
 
-use super::error::{CellError, failed, failed_file};
+use super::error::{CellError, failed, file_failed};
 use super::origin::Delays;
-use super::own::total;
-use super::remote::{Observed, Watched};
+use super::remote::{Observed, RemoteGateway};
+use super::user_config::total;
 use crate::clock::LoadClock;
 use crate::disturb::{Active, Disturbances, LoadContext, OwnRequests, UnusableCounters};
 use crate::scenario::setting::Setting;
 use crate::scenario::{Load, Scenario};
 
-/// How often the processes are looked at while a load runs.
+/// How often weir checks the processes while a load runs.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// How long before the end of the warm-up weir looks at the other processes of the host, so as to be done by then.
+/// How long before the end of the warm-up weir samples the other processes of the host.
 const NEIGHBOURS_BEFORE: Duration = Duration::from_millis(300);
 
-/// What the generator may take beyond its phases and drain before it counts as stuck.
+/// Time beyond its phases and drain after which the generator counts as stuck.
 const STUCK_AFTER: Duration = Duration::from_secs(30);
 
-/// What the generator takes until its load begins, about, and a little more: a disturbance belongs to the second that
-/// begins with its time, and not to the end of the one before.
+/// Time from the launch of the generator to its first request, rounded up: a disturbance at 5 s must fall into the
+/// second that begins then, not into the one before.
 const LOAD_BEGINS: Duration = Duration::from_millis(200);
 
-/// What a closed phase may take that is ended by its count alone.
+/// Maximum length of a closed phase that ends after a number of requests.
 const COUNT_MAX: Duration = Duration::from_secs(3_600);
 
-/// How long counters get to settle after a load: a gateway's worker may add its last requests a little later.
+/// Time in which counters must settle after a load: workers of a gateway may add their last requests later.
 const SETTLE_MAX: Duration = Duration::from_secs(2);
 const SETTLE_EVERY: Duration = Duration::from_millis(25);
 /// Equal readings in a row that count as settled.
 const SETTLED_READINGS: u32 = 8;
 
-/// How often the processes are looked at after a failure, for one that died and is its cause.
+/// How often weir checks the processes after a failure, for one that died and caused it.
 const DEATH_LOOKS: u32 = 10;
 const DEATH_EVERY: Duration = Duration::from_millis(20);
 
-/// The processes of a cell and how to count at each of them.
-pub(crate) struct Bed<'a> {
+/// Runs loads against the processes of a cell.
+pub(crate) struct LoadRunner<'a> {
     pub(crate) rig: &'a Rig,
     pub(crate) weir: &'a Binary,
     pub(crate) dir: &'a Path,
     pub(crate) stop: &'a AtomicBool,
     pub(crate) scenario: &'a Scenario,
     pub(crate) thresholds: &'a Thresholds,
-    /// What this host can be measured with, where that is known.
+    /// Measurement bounds of this host, if known.
     pub(crate) bounds: Option<&'a HostBounds>,
     /// The gateway's processes and then the upstream's.
     pub(crate) running: &'a mut Vec<Running>,
-    /// The gateway, where it runs elsewhere.
-    pub(crate) remote: Option<&'a Watched<'a>>,
-    /// The generator's network; the host's where there is none.
+    /// The gateway, if it is remote.
+    pub(crate) remote: Option<&'a RemoteGateway<'a>>,
+    /// The generator's network namespace; `None` is the host's.
     pub(crate) generator: Option<&'a Namespace>,
     pub(crate) gateway_counter: Option<&'a CounterSource>,
-    /// One for each server of the upstream.
+    /// One per server of the upstream.
     pub(crate) origin_counters: &'a [CounterSource],
-    /// The delays that the origin gave; absent where it was told to give none.
+    /// The delays that the origin adds; `None` if it adds none.
     pub(crate) origin_delay: Option<&'a Delays>,
     pub(crate) disturbances: Disturbances,
 }
@@ -83,7 +83,7 @@ struct Generated {
 }
 
 /// What is known of a load besides the generator's process.
-struct Seen<'a> {
+struct Observations<'a> {
     generated: Generated,
     disturbances: &'a Active<'a>,
     counters: Counters,
@@ -91,18 +91,18 @@ struct Seen<'a> {
     observed: Option<Observed>,
 }
 
-/// What one load is.
+/// A load to run.
 pub(crate) struct Task<'a> {
     pub(crate) name: &'a str,
     pub(crate) load: &'a Load,
-    /// Where it goes and what for, if the load does not say it itself.
+    /// What the load does not set itself.
     pub(crate) setting: Setting,
-    /// Greatest share of errors that its objective allows.
+    /// Maximum share of errors of its objective.
     pub(crate) errors_max: Option<f64>,
 }
 
 impl Task<'_> {
-    /// What it asks of the engine.
+    /// The specification for the engine.
     fn spec(&self) -> Result<LoadSpec, CellError> {
         self.load.spec(self.setting.clone()).map_err(|fault| {
             let message = format!("loads.{}.{}: {}", self.name, fault.field, fault.message);
@@ -111,18 +111,18 @@ impl Task<'_> {
     }
 }
 
-impl Bed<'_> {
-    /// Runs the load and judges it; gives the generator's part beside.
+impl LoadRunner<'_> {
+    /// Runs the load and judges it; returns also the generator's part.
     pub(crate) fn measure(&mut self, task: &Task<'_>) -> Result<(Measurement, Part), CellError> {
         let measured = self.try_measure(task);
         match measured {
-            // Counters that cannot be read and loads that break off have their cause where a process is gone.
+            // A process that died explains unreadable counters and failed loads.
             Err(CellError::Failed(_)) => self.await_death().and(measured),
             measured => measured,
         }
     }
 
-    /// Looks at the processes for a moment: one that is killed closes its connections before it counts as dead.
+    /// Checks the processes for a moment: a killed one closes its connections before it is reported as dead.
     fn await_death(&mut self) -> Result<(), CellError> {
         for _ in 0..DEATH_LOOKS {
             self.look_at_processes()?;
@@ -158,7 +158,7 @@ impl Bed<'_> {
         let span = Span { from_ns, to_ns, clock_before };
         let observed = self.remote.map(|remote| remote.observe(&span, self.stop)).transpose()?.flatten();
         let generator = generated.generator.clone();
-        let seen = Seen { generated, disturbances, counters, observed };
+        let seen = Observations { generated, disturbances, counters, observed };
         Ok((self.judged(task, &spec, seen)?, generator))
     }
 
@@ -172,10 +172,9 @@ impl Bed<'_> {
         let spec_path = self.dir.join(format!("{}.spec.json", task.name));
         let record_path = self.dir.join(format!("{}.record.json", task.name));
         let text = serde_json::to_vec(spec).expect("a load is a tree of plain values");
-        std::fs::write(&spec_path, text).map_err(|error| failed_file("write", &spec_path, &error))?;
+        std::fs::write(&spec_path, text).map_err(|error| file_failed("write", &spec_path, &error))?;
         let process = self.generator_process(task.name, &spec_path, &record_path);
-        // Sampling begins before the generator does: a short warm-up may be over before a busy host lets the lab
-        // take its first sample.
+        // Sampling begins before the generator: on a busy host a short warm-up may end before the first sample.
         let sampler = Sampler::start(&self.running.iter().collect::<Vec<_>>());
         disturbances.start(&mut self.context(task.name, &sampler))?;
         let mut generator = self.rig.launch(&process)?;
@@ -248,7 +247,7 @@ impl Bed<'_> {
             if self.stop.load(Ordering::Relaxed) {
                 return Err(CellError::Stopped);
             }
-            // A gateway that died explains a generator that failed, so it is looked at first.
+            // A gateway that died explains a failed generator, so it is checked first.
             self.look_at_processes()?;
             match ended {
                 Some(status) if status.success() => return Ok(()),
@@ -308,8 +307,13 @@ impl Bed<'_> {
         }
     }
 
-    fn judged(&self, task: &Task<'_>, spec: &LoadSpec, seen: Seen<'_>) -> Result<Measurement, CellError> {
-        let Seen { generated, disturbances, counters, observed } = seen;
+    fn judged(
+        &self,
+        task: &Task<'_>,
+        spec: &LoadSpec,
+        seen: Observations<'_>,
+    ) -> Result<Measurement, CellError> {
+        let Observations { generated, disturbances, counters, observed } = seen;
         let Generated { mut record, samples, generator, others } = generated;
         let (from, to) = (record.phase_start_mono_ns, record.phase_end_mono_ns);
         let clock = LoadClock::of(&record);
@@ -355,7 +359,7 @@ impl Bed<'_> {
         let left_out =
             record.generator.left_out.as_ref().map(|left_out| format!("the load's file: {left_out}"));
         for said in observed.map(|observed| observed.said).into_iter().chain(left_out) {
-            // What bounds it stands last.
+            // The last sentence is the one for `bound_by`.
             let place = judgement.evidence.len().saturating_sub(1);
             judgement.evidence.insert(place, said);
         }
@@ -388,7 +392,7 @@ impl Bed<'_> {
 }
 
 fn read_record(path: &PathBuf) -> Result<LoadRecord, CellError> {
-    let text = std::fs::read(path).map_err(|error| failed_file("read", path, &error))?;
+    let text = std::fs::read(path).map_err(|error| file_failed("read", path, &error))?;
     serde_json::from_slice(&text).map_err(|error| {
         let message = format!("{}: cannot read the record of the load generator: {error}", path.display());
         failed("generator", &message, "report this as a bug", "")
@@ -396,7 +400,7 @@ fn read_record(path: &PathBuf) -> Result<LoadRecord, CellError> {
 }
 
 fn generator_failed(generator: &mut Running, what: &str) -> CellError {
-    // Killed for want of memory and a full disk have causes of their own.
+    // Out of memory and a full disk have their own causes.
     if let Some(failure) = generator.failure()
         && failure.cause() != "died"
     {

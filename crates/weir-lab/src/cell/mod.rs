@@ -1,17 +1,17 @@
-//! One cell: fresh processes, readiness, its loads, and everything gone again.
+//! One cell: starts fresh processes, waits until they are ready, runs the loads, and cleans up.
 
-mod again;
 pub(crate) mod certificates;
 pub(crate) mod cold_start;
 pub(crate) mod error;
 mod kept;
 pub(crate) mod load;
+pub(crate) mod network;
 pub(crate) mod origin;
-mod own;
 pub(crate) mod ports;
 pub(crate) mod remote;
+mod retry;
 mod search;
-pub(crate) mod wiring;
+mod user_config;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -25,16 +25,16 @@ use weir_results::{
 };
 use weir_rig::{Binary, Binding, Drivers, Namespace, Rendered, Rig, Running};
 
-use self::again::{Spoiled, until_unspoiled};
-use self::certificates::Shared;
-use self::cold_start::Watch;
-use self::error::{CellError, failed, failed_file};
-use self::load::{Bed, Task};
+use self::certificates::SharedCertificates;
+use self::cold_start::ColdStartSampler;
+use self::error::{CellError, failed, file_failed};
+use self::load::{LoadRunner, Task};
+use self::network::{CellNetwork, Listener};
 use self::origin::Upstream;
 use self::ports::Ports;
-use self::remote::{Site, Watched};
-use self::search::Searching;
-use self::wiring::{Seat, Wiring};
+use self::remote::{RemoteGateway, RemoteTarget};
+use self::retry::{Interference, measure_with_retries};
+use self::search::SearchTask;
 use crate::disturb::{self, Disturbances};
 use crate::progress::Observer;
 use crate::scenario::secured;
@@ -42,39 +42,37 @@ use crate::scenario::setting::{requests, setting};
 use crate::scenario::{Gateway, Load, Scenario};
 use crate::{LabError, clock, plan};
 
-/// How long a process may take to end by itself once it was asked to.
+/// Time in which a process must exit after SIGTERM.
 const STOP_GRACE: Duration = Duration::from_secs(2);
 
-/// Another process may take a port between the look and the bind; then others are tried.
+/// Number of attempts with other ports, if another process takes one between the check and the bind.
 const PORT_TRIES: u32 = 5;
 
-// No part is pinned to a CPU: `cpus` is `None` for origin and generator, as drivers leave it for gateways.
-// Limits by role are quotas, and a quota of half a core that is pinned shares its core with whatever else the
-// kernel finds no other place for, so that the gateway waits without being at its limit. On a host with few
-// cores the parts together want more than there is, and the scheduler, left alone, gives each what is idle:
-// the gateway's quota binds first, which is what makes a cell the gateway's measure and not the host's.
+// No part is pinned to a CPU: `cpus` is `None`. Limits by role are quotas. A pinned part with a quota of half a core
+// shares that core with other processes, so that a gateway waits before it reaches its limit. Without pinning the
+// scheduler gives each part an idle core, and the gateway's quota is reached first.
 
-/// What every cell of a run shares.
+/// What all cells of a run share.
 pub(crate) struct Lab<'a> {
     pub(crate) rig: &'a Rig,
     pub(crate) drivers: &'a Drivers,
     pub(crate) weir: &'a Binary,
     /// By the gateway's name: its binary, or why it has none.
     pub(crate) binaries: &'a BTreeMap<String, Result<Binary, CellOutcome>>,
-    /// By the driver's name: the binary of a server that plays the upstream.
+    /// By the driver's name: the binary of a server that is used as upstream.
     pub(crate) origins: &'a BTreeMap<String, Binary>,
-    /// By the gateway's name: a configuration file of the user's own.
+    /// By the gateway's name: a configuration file of the user.
     pub(crate) configurations: &'a BTreeMap<String, Configuration>,
-    /// By the gateway's name: those that run elsewhere.
-    pub(crate) remotes: &'a BTreeMap<String, Watched<'a>>,
+    /// By the gateway's name: remote gateways.
+    pub(crate) remotes: &'a BTreeMap<String, RemoteGateway<'a>>,
     pub(crate) run: &'a Run,
     pub(crate) stop: &'a Arc<AtomicBool>,
     pub(crate) observer: &'a dyn Observer,
     pub(crate) ports: &'a Ports,
-    /// What this host can be measured with, where that is known.
+    /// Measurement bounds of this host, if known.
     pub(crate) bounds: Option<HostBounds>,
-    /// Certificates that cells have in common.
-    pub(crate) certificates: &'a Shared,
+    /// Certificates that cells share.
+    pub(crate) certificates: &'a SharedCertificates,
 }
 
 /// The processes of a cell while it runs.
@@ -82,17 +80,17 @@ struct Processes {
     /// The gateway's, which are stopped before the upstream's.
     gateway: Vec<Running>,
     upstream: Upstream,
-    /// The generator's network; the host's where there is none.
+    /// The generator's network namespace; `None` is the host's.
     generator: Option<Namespace>,
     rendered: Option<Rendered>,
     disturbances: Disturbances,
-    /// Where load goes; connections take them in turn.
+    /// Addresses that get load, in turn.
     connect: Vec<SocketAddr>,
-    /// Where it goes in place of that, to what weir does not run.
-    site: Option<Site>,
+    /// The target instead of these, if weir does not start it.
+    remote_target: Option<RemoteTarget>,
 }
 
-/// What the loads of a cell are put to.
+/// The target of the loads of a cell.
 #[derive(Clone, Copy)]
 struct Target<'a> {
     key: &'a CellKey,
@@ -100,15 +98,15 @@ struct Target<'a> {
     upstream: &'a Upstream,
     generator: Option<&'a Namespace>,
     connect: &'a [SocketAddr],
-    site: Option<&'a Site>,
+    remote_target: Option<&'a RemoteTarget>,
 }
 
 impl Lab<'_> {
-    /// Measures the cell `key` of `scenario`; `None` when the run was stopped meanwhile.
+    /// Measures the cell `key` of `scenario`; `None` if the run was stopped meanwhile.
     ///
     /// # Errors
-    /// None of a cell's own failures is one: they are its outcome. A disk that stays full when the cell is over is the
-    /// host's, and would fail all cells that follow.
+    /// If the disk is still full after the cell, since all further cells would fail. Other failures are outcomes of the
+    /// cell.
     pub(crate) fn measure(&self, scenario: &Scenario, key: &CellKey) -> Result<Option<Cell>, LabError> {
         let started_unix_ms = clock::unix_ms();
         let dir = self.rig.work_dir().join(format!("cell-{}", key.index));
@@ -125,12 +123,12 @@ impl Lab<'_> {
         };
         let result = self.measure_in(&dir, scenario, key, &mut cell);
         cell.files.extend(kept::logs(&dir));
-        // A folder that stays is removed with the run's.
+        // If this fails, the folder is removed with that of the run.
         let _ = std::fs::remove_dir_all(&dir);
         cell.ended_unix_ms = clock::unix_ms();
         cell.outcome = match result {
             Ok(measurements) => CellOutcome::Measured { measurements },
-            // What fails while everything is being stopped says nothing about the cell.
+            // Errors during a stop say nothing about the cell.
             Err(_) if self.stop.load(Ordering::Relaxed) => return Ok(None),
             Err(CellError::Failed(outcome)) => {
                 if matches!(&outcome, CellOutcome::Failed { cause, .. } if cause == "disk-full") {
@@ -150,8 +148,8 @@ impl Lab<'_> {
         key: &CellKey,
         cell: &mut Cell,
     ) -> Result<Vec<Measurement>, CellError> {
-        std::fs::create_dir_all(dir).map_err(|error| failed_file("make", dir, &error))?;
-        let Processes { gateway, mut upstream, generator, rendered, disturbances, connect, site } =
+        std::fs::create_dir_all(dir).map_err(|error| file_failed("make", dir, &error))?;
+        let Processes { gateway, mut upstream, generator, rendered, disturbances, connect, remote_target } =
             self.start(dir, scenario, &key.gateway, cell)?;
         let mut running = gateway;
         running.append(&mut upstream.running);
@@ -161,7 +159,7 @@ impl Lab<'_> {
             upstream: &upstream,
             generator: generator.as_ref(),
             connect: &connect,
-            site: site.as_ref(),
+            remote_target: remote_target.as_ref(),
         };
         let measurements = self.measure_loads(dir, scenario, target, &mut running, disturbances, cell);
         for running in running {
@@ -170,7 +168,7 @@ impl Lab<'_> {
         measurements
     }
 
-    /// Starts origin and gateway, with other ports where somebody took one in the meantime.
+    /// Starts origin and gateway; tries other ports if one was taken meanwhile.
     fn start(
         &self,
         dir: &Path,
@@ -204,9 +202,9 @@ impl Lab<'_> {
         if scenario.is_elsewhere() {
             return self.reach(scenario, gateway, cell);
         }
-        let wiring = Wiring::new(scenario.network, self.rig, self.ports, !is_baseline(gateway))?;
-        let upstream = self.start_upstream(dir, scenario, is_baseline(gateway), &wiring, cell)?;
-        let generator = wiring.generator();
+        let network = CellNetwork::new(scenario.network, self.rig, self.ports, !is_baseline(gateway))?;
+        let upstream = self.start_upstream(dir, scenario, is_baseline(gateway), &network, cell)?;
+        let generator = network.generator();
         if is_baseline(gateway) {
             let connect = upstream.addresses();
             return Ok(Processes {
@@ -216,23 +214,23 @@ impl Lab<'_> {
                 rendered: None,
                 disturbances: Disturbances::default(),
                 connect,
-                site: None,
+                remote_target: None,
             });
         }
         let entry = scenario.gateways.iter().find(|entry| entry.name == gateway).ok_or_else(|| {
             failed("render", &format!("the scenario has no gateway `{gateway}`"), "start a new run", "")
         })?;
-        let seat = wiring.gateway(entry.listen)?;
+        let listener = network.gateway(entry.listen)?;
         let home = dir.join("gateway");
-        let (binding, rendered) = self.render(&home, scenario, entry, &seat, &upstream.addresses())?;
+        let (binding, rendered) = self.render(&home, scenario, entry, &listener, &upstream.addresses())?;
         cell.files.extend(kept::configuration(dir, &rendered.files));
         cell.unequal.clone_from(&rendered.unequal);
         let configuration = self.configurations.get(gateway);
-        let watch = scenario.cold_start.then(|| Watch::begin(&upstream.running));
+        let watch = scenario.cold_start.then(|| ColdStartSampler::begin(&upstream.running));
         let mut running = Vec::new();
         for process in &rendered.processes {
             let started = self.rig.launch(process).map_err(|error| match configuration {
-                Some(configuration) => own::not_started(&error, configuration, seat.listen),
+                Some(configuration) => user_config::not_started(&error, configuration, listener.listen),
                 None => error.into(),
             })?;
             cell.parts.push(started.part());
@@ -242,10 +240,10 @@ impl Lab<'_> {
             }
         }
         if let Some(configuration) = configuration {
-            own::probe(configuration, scenario, &seat, &rendered, &upstream.counters)?;
+            user_config::probe(configuration, scenario, &listener, &rendered, &upstream.counters)?;
         }
         cell.cold_start =
-            watch.map(|watch| watch.end(scenario, &rendered, &seat, &running, self.stop)).transpose()?;
+            watch.map(|watch| watch.end(scenario, &rendered, &listener, &running, self.stop)).transpose()?;
         let driver = self.drivers.driver(&entry.driver)?;
         let disturbances = Disturbances::prepare(&disturb::Gateway {
             scenario,
@@ -254,33 +252,41 @@ impl Lab<'_> {
             rendered: &rendered,
             home: &home,
             running: &running,
-            seat: &seat,
+            listener: &listener,
             upstream: &upstream,
             generator: generator.as_ref(),
             weir: self.weir,
             stop: self.stop,
         })?;
-        let (rendered, connect) = (Some(rendered), vec![seat.asked]);
-        Ok(Processes { gateway: running, upstream, generator, rendered, disturbances, connect, site: None })
+        let (rendered, connect) = (Some(rendered), vec![listener.connect]);
+        Ok(Processes {
+            gateway: running,
+            upstream,
+            generator,
+            rendered,
+            disturbances,
+            connect,
+            remote_target: None,
+        })
     }
 
-    /// Sees that what runs elsewhere answers; nothing is started for it.
+    /// Checks that a remote gateway responds; nothing is started.
     fn reach(&self, scenario: &Scenario, gateway: &str, cell: &mut Cell) -> Result<Processes, CellError> {
-        let site = match self.remotes.get(gateway) {
+        let remote_target = match self.remotes.get(gateway) {
             Some(remote) => {
                 cell.parts.push(remote.part.clone());
                 cell.unequal.clone_from(&remote.unequal);
-                scenario.gateways.iter().find(|entry| entry.name == gateway).and_then(Site::of)
+                scenario.gateways.iter().find(|entry| entry.name == gateway).and_then(RemoteTarget::of)
             }
-            None => Site::direct(scenario),
+            None => RemoteTarget::direct(scenario),
         };
-        let site = site.ok_or_else(|| {
+        let remote_target = remote_target.ok_or_else(|| {
             failed("render", &format!("the scenario has no URL for `{gateway}`"), "start a new run", "")
         })?;
-        site.require(scenario, is_baseline(gateway))?;
-        let (upstream, connect, site) = (Upstream::unknown(), vec![], Some(site));
+        remote_target.require(scenario, is_baseline(gateway))?;
+        let (upstream, connect, remote_target) = (Upstream::unknown(), vec![], Some(remote_target));
         let (generator, rendered, disturbances) = (None, None, Disturbances::default());
-        Ok(Processes { gateway: vec![], upstream, generator, rendered, disturbances, connect, site })
+        Ok(Processes { gateway: vec![], upstream, generator, rendered, disturbances, connect, remote_target })
     }
 
     fn render(
@@ -288,7 +294,7 @@ impl Lab<'_> {
         dir: &Path,
         scenario: &Scenario,
         gateway: &Gateway,
-        seat: &Seat,
+        listener: &Listener,
         origins: &[SocketAddr],
     ) -> Result<(Binding, Rendered), CellError> {
         let binary = match self.binaries.get(&gateway.name) {
@@ -301,11 +307,11 @@ impl Lab<'_> {
         let binding = Binding {
             config: self.configurations.get(&gateway.name).cloned(),
             certificates: self.certificates.of(self.rig, &scenario.topology)?,
-            ..binding(scenario, gateway, binary, [seat.listen, seat.admin], origins, self.run.seed)
+            ..binding(scenario, gateway, binary, [listener.listen, listener.admin], origins, self.run.seed)
         };
-        std::fs::create_dir_all(dir).map_err(|error| failed_file("make", dir, &error))?;
+        std::fs::create_dir_all(dir).map_err(|error| file_failed("make", dir, &error))?;
         let rendered = self.drivers.driver(&gateway.driver)?.render(&binding, dir)?;
-        Ok((binding, rendered.within(seat.namespace.as_ref())))
+        Ok((binding, rendered.within(listener.namespace.as_ref())))
     }
 
     fn measure_loads(
@@ -317,10 +323,10 @@ impl Lab<'_> {
         disturbances: Disturbances,
         cell: &mut Cell,
     ) -> Result<Vec<Measurement>, CellError> {
-        let Target { key, rendered, upstream, generator, connect, site } = target;
+        let Target { key, rendered, upstream, generator, connect, remote_target } = target;
         let direct = is_baseline(&key.gateway);
         let credentials = rendered.map(|rendered| &rendered.credentials);
-        let mut bed = Bed {
+        let mut runner = LoadRunner {
             rig: self.rig,
             weir: self.weir,
             dir,
@@ -336,7 +342,7 @@ impl Lab<'_> {
             origin_delay: upstream.delay.as_ref(),
             disturbances,
         };
-        let put = |load: &Load, seed: u64| match site {
+        let put = |load: &Load, seed: u64| match remote_target {
             None => {
                 let requests = requests(scenario, &scenario.topology.hosts(), load.popularity, direct);
                 let mut setting = setting(scenario, connect, requests, direct, seed);
@@ -347,7 +353,9 @@ impl Lab<'_> {
                 let credentials = credentials.or(upstream.credentials.as_ref());
                 secured::secured(scenario, load, setting, credentials, self.run.seed)
             }
-            Some(site) => (site.load(load), site.setting(scenario, load.popularity, direct, seed)),
+            Some(remote_target) => {
+                (remote_target.load(load), remote_target.setting(scenario, load.popularity, direct, seed))
+            }
         };
         let mut measurements = Vec::new();
         let mut generator_part: Option<Part> = None;
@@ -360,18 +368,22 @@ impl Lab<'_> {
             let measure = || match &load.search {
                 Some(search) => {
                     let asked = search.asked(load, scenario.objective_at(name));
-                    self.search(&mut bed, asked, &Searching { key, name, load, errors_max, seed, put: &put })
+                    self.search(
+                        &mut runner,
+                        asked,
+                        &SearchTask { key, name, load, errors_max, seed, put: &put },
+                    )
                 }
                 None => {
-                    self.observer.load_started(key, name, plan::load_time(scenario, load).least);
+                    self.observer.load_started(key, name, plan::load_time(scenario, load).min);
                     let (load, setting) = put(load, seed);
                     let (measurement, part) =
-                        bed.measure(&Task { name, load: &load, setting, errors_max })?;
+                        runner.measure(&Task { name, load: &load, setting, errors_max })?;
                     self.observer.load_measured(key, &measurement);
                     Ok((vec![measurement], Some(part)))
                 }
             };
-            let again = |by: Spoiled| {
+            let again = |by: Interference| {
                 let of = if key.gateway == DIRECT { "the direct cell" } else { &key.gateway };
                 self.observer.note(&format!(
                     "{of}, repeat {}, {name}: {}; once more",
@@ -380,7 +392,7 @@ impl Lab<'_> {
                 ));
             };
             let ((measured, part), attempts) =
-                until_unspoiled(scenario.retries, measure, |(of, _)| Spoiled::of(of), again)?;
+                measure_with_retries(scenario.retries, measure, |(of, _)| Interference::of(of), again)?;
             cell.attempts = cell.attempts.max(attempts);
             measured.iter().for_each(|of| secured::note(scenario, load, of, &mut cell.unequal));
             measurements.extend(measured);
@@ -391,7 +403,7 @@ impl Lab<'_> {
     }
 }
 
-/// What a gateway is rendered for; bearer tokens are those of `seed`.
+/// The values that a gateway is rendered with; bearer tokens derive from `seed`.
 pub fn binding(
     scenario: &Scenario,
     gateway: &Gateway,

@@ -10,9 +10,9 @@ use weir_rig::{
 };
 
 use super::Lab;
-use super::error::{CellError, failed, failed_file};
+use super::error::{CellError, failed, file_failed};
 use super::kept;
-use super::wiring::{Seat, Wiring};
+use super::network::{CellNetwork, Listener};
 use crate::plan;
 use crate::scenario::{Origin, Scenario};
 
@@ -25,47 +25,54 @@ pub(crate) struct Upstream {
     pub(crate) running: Vec<Running>,
     /// Its servers.
     pub(crate) replicas: Vec<Replica>,
-    /// How many requests each of them received.
+    /// Request counter of each server.
     pub(crate) counters: Vec<CounterSource>,
-    /// The delays that it gave; absent where it was told to give none.
+    /// The delays that it added; `None` if it adds none.
     pub(crate) delay: Option<Delays>,
-    /// What it wants of who asks it; nothing behind a gateway.
+    /// Credentials that its clients need; none behind a gateway.
     pub(crate) credentials: Option<Credentials>,
 }
 
 /// A server of the upstream.
 #[derive(Clone, Debug)]
 pub(crate) struct Replica {
-    /// Its name, with which those of its processes begin.
+    /// Its name, a prefix of the names of its processes.
     pub(crate) name: String,
-    /// Where it is asked.
-    pub(crate) asked: SocketAddr,
-    /// The network that it is in; `None` is the host's.
+    /// Address to connect to.
+    pub(crate) connect: SocketAddr,
+    /// Its network namespace; `None` is the host's.
     pub(crate) namespace: Option<Namespace>,
 }
 
 impl Replica {
-    fn new(name: &str, seat: &Seat) -> Self {
-        Self { name: name.to_owned(), asked: seat.asked, namespace: seat.namespace.clone() }
+    fn new(name: &str, listener: &Listener) -> Self {
+        Self { name: name.to_owned(), connect: listener.connect, namespace: listener.namespace.clone() }
     }
 
-    /// Whether a process of that name is one of its.
+    /// Whether a process of that name belongs to it.
     pub(crate) fn has_part(&self, part: &str) -> bool {
         part.strip_prefix(&self.name).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
     }
 }
 
-/// What origins say of the delays that they have given since their start.
+/// A server of the upstream that is to be started.
+#[derive(Clone, Copy)]
+struct ReplicaSpec<'a> {
+    name: &'a str,
+    listener: &'a Listener,
+}
+
+/// Counters of the delays that origins have added since their start.
 pub(crate) struct Delays(Vec<DelaySource>);
 
-/// The same of one of them.
+/// Counters of one origin.
 struct DelaySource {
     count: CounterSource,
     mean_ns: CounterSource,
 }
 
 impl Delays {
-    /// Their number and their mean, nanoseconds; nothing before the first one of each.
+    /// Number and mean of all delays, nanoseconds; `None` before each origin has added one.
     pub(crate) fn read(&self) -> Option<(u64, u64)> {
         let read = |source: &CounterSource| source.read().ok().flatten();
         let (mut count, mut sum_ns) = (0_u64, 0_u128);
@@ -78,7 +85,7 @@ impl Delays {
         Some((count, u64::try_from(mean_ns).ok()?))
     }
 
-    /// The mean of those that were given since `before`: a load is not judged by what another one met.
+    /// Mean of the delays since `before`, so that each load has its own.
     pub(crate) fn mean_ns_since(&self, before: Option<(u64, u64)>) -> Option<u64> {
         let (count, mean_ns) = self.read()?;
         let (earlier, earlier_mean_ns) = before.unwrap_or((0, 0));
@@ -90,27 +97,27 @@ impl Delays {
 }
 
 impl Upstream {
-    /// The upstream of a gateway that runs elsewhere: nobody here knows it.
+    /// The upstream of a remote gateway, which weir does not start.
     pub(crate) fn unknown() -> Self {
         let (running, replicas, counters) = (Vec::new(), Vec::new(), Vec::new());
         Self { running, replicas, counters, delay: None, credentials: None }
     }
 
-    /// Where each of its servers is asked.
+    /// The address of each server.
     pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
-        self.replicas.iter().map(|replica| replica.asked).collect()
+        self.replicas.iter().map(|replica| replica.connect).collect()
     }
 }
 
 impl Lab<'_> {
-    /// Starts the upstream and waits until all of it is ready. Where it is asked by clients, in `direct` cells, weir's own
-    /// speaks TLS as the gateways do.
+    /// Starts the upstream and waits until all servers are ready. In `direct` cells weir's own origin uses TLS if the
+    /// gateways do.
     pub(crate) fn start_upstream(
         &self,
         dir: &Path,
         scenario: &Scenario,
         direct: bool,
-        wiring: &Wiring<'_>,
+        network: &CellNetwork<'_>,
         cell: &mut Cell,
     ) -> Result<Upstream, CellError> {
         match &scenario.origin.driver {
@@ -118,9 +125,9 @@ impl Lab<'_> {
                 let certificates = (direct && scenario.topology.tls)
                     .then(|| Certificates::make(&dir.join("origin"), &scenario.topology.hosts()))
                     .transpose()?;
-                self.start_own_origins(dir, scenario, certificates, wiring, cell)
+                self.start_own_origins(dir, scenario, certificates, network, cell)
             }
-            Some(driver) => self.start_replicas(dir, scenario, driver, wiring, cell),
+            Some(driver) => self.start_replicas(dir, scenario, driver, network, cell),
         }
     }
 
@@ -129,7 +136,7 @@ impl Lab<'_> {
         dir: &Path,
         scenario: &Scenario,
         certificates: Option<Certificates>,
-        wiring: &Wiring<'_>,
+        network: &CellNetwork<'_>,
         cell: &mut Cell,
     ) -> Result<Upstream, CellError> {
         let credentials = certificates
@@ -139,21 +146,27 @@ impl Lab<'_> {
         let mut upstream = Upstream { credentials, ..Upstream::unknown() };
         let mut delays = Vec::new();
         for (place, name) in replica_names(scenario.origin.replica_count()).iter().enumerate() {
-            let seat = wiring.origin()?;
+            let listener = network.origin()?;
             let origin = self.origin_of(scenario, cell.key.repeat, place);
-            let process = self.own_origin(dir, scenario, &origin, certificates.as_ref(), (name, &seat));
+            let process = self.own_origin(
+                dir,
+                scenario,
+                &origin,
+                certificates.as_ref(),
+                ReplicaSpec { name, listener: &listener },
+            );
             let running = self.rig.launch(&process)?;
             cell.parts.push(running.part());
             let stats = |pointer| {
-                let counters = CounterSource::json(seat.asked, "/__weir/stats", pointer);
-                let counters = counters.within(seat.namespace.as_ref());
+                let counters = CounterSource::json(listener.connect, "/__weir/stats", pointer);
+                let counters = counters.within(listener.namespace.as_ref());
                 upstream.credentials.iter().fold(counters, |counters, wanted| counters.secured(wanted, host))
             };
             let counter = stats("/requests");
             delays.push(DelaySource { count: stats("/delays/count"), mean_ns: stats("/delays/mean_ns") });
             upstream.counters.push(counter);
             upstream.running.push(running);
-            upstream.replicas.push(Replica::new(name, &seat));
+            upstream.replicas.push(Replica::new(name, &listener));
         }
         upstream.delay = scenario.origin.is_timed().then_some(Delays(delays));
         Ok(upstream)
@@ -165,9 +178,10 @@ impl Lab<'_> {
         scenario: &Scenario,
         origin: &Origin,
         certificates: Option<&Certificates>,
-        (name, seat): (&str, &Seat),
+        replica: ReplicaSpec<'_>,
     ) -> ProcessSpec {
-        let listen = seat.listen;
+        let ReplicaSpec { name, listener } = replica;
+        let listen = listener.listen;
         let mut command = vec![self.weir.path.display().to_string(), "origin".into()];
         command.extend(["--listen".into(), listen.to_string()]);
         command.extend(["--workers".into(), scenario.origin_workers().to_string()]);
@@ -191,13 +205,14 @@ impl Lab<'_> {
             ready: Ready::Tcp(listen),
             ready_timeout: ORIGIN_READY,
             listens: vec![listen],
-            namespace: seat.namespace.clone(),
+            namespace: listener.namespace.clone(),
         }
     }
 
-    /// The origin of a cell, the one at `place` among its replicas. Searches of several repeats that met the same service
-    /// times would err alike, and their interval would promise too much; so each repeat has a seed of its own where the
-    /// scenario gives none. Replicas in step would stall and be slow together, so each has a seed of its own, too.
+    /// The origin of a cell, at `place` among its replicas.
+    ///
+    /// With the same service times, searches of several repeats would have the same error, and their interval would be too
+    /// narrow; so each repeat has its own seed. Replicas have their own seeds, so that they are not slow at the same time.
     fn origin_of(&self, scenario: &Scenario, repeat: u32, place: usize) -> Origin {
         let mut origin = scenario.origin.clone();
         let searches = scenario.loads.iter().any(|(_, load)| load.search.is_some());
@@ -210,13 +225,13 @@ impl Lab<'_> {
         origin
     }
 
-    /// Each replica has its own folder, ports, workers and limits, as a pod of its own would.
+    /// Each replica has its own folder, ports, workers and limits, like a pod.
     fn start_replicas(
         &self,
         dir: &Path,
         scenario: &Scenario,
         name: &str,
-        wiring: &Wiring<'_>,
+        network: &CellNetwork<'_>,
         cell: &mut Cell,
     ) -> Result<Upstream, CellError> {
         let driver = self.drivers.driver(name)?;
@@ -225,10 +240,10 @@ impl Lab<'_> {
         })?;
         let mut upstream = Upstream::unknown();
         for name in replica_names(scenario.origin.replica_count()) {
-            let seat = wiring.origin()?;
+            let listener = network.origin()?;
             let binding = OriginBinding {
-                listen: seat.listen,
-                admin: seat.admin,
+                listen: listener.listen,
+                admin: listener.admin,
                 workers: scenario.origin_workers(),
                 limits: scenario.limits_of(Role::Origin),
                 body_bytes: scenario.origin.body.0,
@@ -236,22 +251,22 @@ impl Lab<'_> {
                 name,
             };
             let home = dir.join(&binding.name);
-            std::fs::create_dir_all(&home).map_err(|error| failed_file("make", &home, &error))?;
-            let rendered = driver.render_origin(&binding, &home)?.within(seat.namespace.as_ref());
+            std::fs::create_dir_all(&home).map_err(|error| file_failed("make", &home, &error))?;
+            let rendered = driver.render_origin(&binding, &home)?.within(listener.namespace.as_ref());
             cell.files.extend(kept::configuration(dir, &rendered.files));
             for process in &rendered.processes {
                 let running = self.rig.launch(process)?;
                 cell.parts.push(running.part());
                 upstream.running.push(running);
             }
-            upstream.replicas.push(Replica::new(&binding.name, &seat));
+            upstream.replicas.push(Replica::new(&binding.name, &listener));
             upstream.counters.push(rendered.counters);
         }
         Ok(upstream)
     }
 }
 
-/// `origin`, or `origin-1` and on where there are several.
+/// `origin`, or `origin-1`, `origin-2` and so on.
 fn replica_names(count: u32) -> Vec<String> {
     match count {
         1 => vec!["origin".into()],
@@ -269,7 +284,7 @@ mod tests {
         assert_eq!(replica_names(3), ["origin-1", "origin-2", "origin-3"]);
         let replica = |name: &str| Replica {
             name: name.into(),
-            asked: SocketAddr::from(([127, 0, 0, 1], 1)),
+            connect: SocketAddr::from(([127, 0, 0, 1], 1)),
             namespace: None,
         };
         let parts = ["origin-1", "origin-1-nginx", "origin-10", "origin", "generator"];

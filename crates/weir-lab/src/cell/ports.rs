@@ -5,19 +5,18 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use super::error::{CellError, failed};
 
-/// Below the range from which Linux takes ports for outgoing connections, so that no client of the rig sits on
-/// a port between our look and the server's bind.
+/// Below the ephemeral ports of Linux, so that no client takes a port between the check and the server's bind.
 const FIRST: u16 = 18_000;
 const LAST: u16 = 31_999;
 
-/// Hands out ports that nobody listens on, each once until the range is through.
+/// Returns ports that nobody listens on; each once until the range is exhausted.
 #[derive(Debug)]
 pub(crate) struct Ports {
     next: AtomicU16,
 }
 
 impl Ports {
-    /// Begins at a place that differs between processes.
+    /// Starts at a port that differs between processes.
     pub(crate) fn new() -> Self {
         let span = u32::from(LAST - FIRST);
         let offset = std::process::id().wrapping_mul(97) % span;

@@ -1,4 +1,4 @@
-//! Gateways that run elsewhere: whether they answer, and what a Prometheus says of them.
+//! Remote gateways: whether they respond, and their usage from Prometheus.
 
 use std::collections::BTreeMap;
 use std::net::{TcpStream, ToSocketAddrs};
@@ -19,46 +19,46 @@ use crate::progress::Observer;
 use crate::scenario::setting::{Setting, requests, setting};
 use crate::scenario::{Gateway, Load, Model, Popularity, Scenario, Tls, Url};
 
-/// How long a gateway may take to answer the one request that asks whether it is there.
+/// Time-out of the request that checks whether a gateway responds.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
-/// Scrapes that a phase needs to be known by, and one more, since they fall where they do.
+/// Scrape intervals that a phase must span so that enough scrapes fall into it.
 const SCRAPES_WANTED: f64 = 4.0;
-/// How often a scrape is looked for.
+/// Shortest and longest pause between two reads.
 const LOOK_MIN: Duration = Duration::from_millis(50);
 const LOOK_MAX: Duration = Duration::from_secs(1);
 /// The longest wait for the scrape that follows a phase.
 const WAIT_MAX: Duration = Duration::from_secs(120);
 
-/// Where load goes that no server of weir's answers.
+/// The target of load to a server that weir does not start.
 #[derive(Clone, Debug)]
-pub(crate) struct Site {
+pub(crate) struct RemoteTarget {
     url: Url,
-    /// The name that a certificate must carry.
+    /// The server name that its certificate must contain.
     name: String,
     /// The value of Host.
     authority: String,
     tls: Option<Tls>,
 }
 
-/// A gateway that runs elsewhere, as it was met before the first cell.
+/// A remote gateway, as found before the first cell.
 #[derive(Debug)]
-pub(crate) struct Watched<'a> {
-    /// It as the manifest of a cell tells it.
+pub(crate) struct RemoteGateway<'a> {
+    /// Its entry in the manifest of cells.
     pub(crate) part: Part,
-    /// What a report has to say of it.
+    /// Differences to other gateways, for the report.
     pub(crate) unequal: Vec<String>,
     prometheus: Option<&'a Prometheus>,
 }
 
-/// What a Prometheus says of a load.
+/// Usage during a load from Prometheus.
 #[derive(Debug)]
 pub(crate) struct Observed {
     pub(crate) readings: Option<Box<Readings>>,
-    /// Where the figures come from, or why there are none.
+    /// The source of the values, or why there are none.
     pub(crate) said: String,
 }
 
-impl Site {
+impl RemoteTarget {
     /// The gateway's own URL.
     pub(crate) fn of(gateway: &Gateway) -> Option<Self> {
         let remote = &gateway.remote;
@@ -72,23 +72,23 @@ impl Site {
         Some(Self { url, name, authority, tls })
     }
 
-    /// The upstream of the gateways, which is asked as they are.
+    /// The upstream of the gateways, which gets the same requests.
     pub(crate) fn direct(scenario: &Scenario) -> Option<Self> {
         let gateway = scenario.gateways.first()?;
         let through = Self::of(gateway)?;
         let url = gateway.remote.direct.clone()?;
-        // Its certificate is its own.
+        // Its certificate has another name than the gateway's.
         let tls = gateway.remote.tls.clone().map(|tls| Tls { sni: None, ..tls });
         let tls = url.is_secure.then(|| tls.unwrap_or_default());
         Some(Self { name: url.host.clone(), url, authority: through.authority, tls })
     }
 
-    /// `load` as it is spoken there.
+    /// `load` with the TLS settings of this target.
     pub(crate) fn load(&self, load: &Load) -> Load {
         Load { tls: self.tls.clone(), ..load.clone() }
     }
 
-    /// What a load is put to there.
+    /// The setting of a load to this target.
     pub(crate) fn setting(
         &self,
         scenario: &Scenario,
@@ -109,7 +109,7 @@ impl Site {
         }
     }
 
-    /// Asks once, for the first host and path of the topology: the status of the answer, or why there is none.
+    /// Sends one request for the first host and path of the topology; returns the status, or why there is none.
     pub(crate) fn ask(&self, scenario: &Scenario, direct: bool) -> Result<String, String> {
         self.connect()?;
         let first = scenario.loads.iter().next();
@@ -128,7 +128,7 @@ impl Site {
         let stop = &AtomicBool::new(false);
         let record = thread::scope(|scope| {
             let (done, ended) = mpsc::channel::<()>();
-            // A server that refuses each connection would be asked for ever.
+            // The engine retries refused connections until it is stopped.
             scope.spawn(move || {
                 if ended.recv_timeout(timeout) == Err(mpsc::RecvTimeoutError::Timeout) {
                     stop.store(true, Ordering::Release);
@@ -149,7 +149,7 @@ impl Site {
         }
     }
 
-    /// Sees whether anybody listens.
+    /// Checks that something listens.
     fn connect(&self) -> Result<(), String> {
         let place = self.url.connect();
         let addresses = place.to_socket_addrs().map_err(|error| format!("{place}: {error}"))?;
@@ -163,7 +163,7 @@ impl Site {
         Err(last)
     }
 
-    /// Asks once; a cell whose server does not answer fails.
+    /// Fails the cell if its server does not respond.
     pub(crate) fn require(&self, scenario: &Scenario, direct: bool) -> Result<(), CellError> {
         let silent = |said: String| failed("never-ready", &self.silence(&said), SILENT, "");
         self.ask(scenario, direct).map(drop).map_err(silent)
@@ -176,41 +176,44 @@ impl Site {
 
 const SILENT: &str = "start it, or correct its URL; for a private CA, set `tls: { ca: FILE }`";
 
-/// Asks every gateway that runs elsewhere, and every Prometheus, before anything is measured: what cannot work is told
-/// once, and leaves no run.
+/// Checks every remote gateway and every Prometheus before the first cell, so that an error is reported once and no run
+/// is stored.
 pub(crate) fn meet<'a>(
     scenario: &Scenario,
     prometheus: &'a BTreeMap<String, Prometheus>,
     observer: &dyn Observer,
-) -> Result<BTreeMap<String, Watched<'a>>, LabError> {
+) -> Result<BTreeMap<String, RemoteGateway<'a>>, LabError> {
     let scenario = &scenario.clone().expanded();
     let mut met = BTreeMap::new();
     for gateway in scenario.gateways.iter().filter(|gateway| gateway.is_remote()) {
-        let Some(site) = Site::of(gateway) else { continue };
-        answers(&site, scenario, false)?;
+        let Some(remote_target) = RemoteTarget::of(gateway) else { continue };
+        answers(&remote_target, scenario, false)?;
         let prometheus = prometheus.get(&gateway.name);
         let known = prometheus.map(Prometheus::probe).transpose()?;
         for note in notes(gateway, scenario, prometheus.zip(known.as_ref())) {
             observer.note(&note);
         }
-        let unequal = unequal(scenario, &site, prometheus);
-        met.insert(gateway.name.clone(), Watched { part: part(gateway, &site, known), unequal, prometheus });
+        let unequal = unequal(scenario, &remote_target, prometheus);
+        met.insert(
+            gateway.name.clone(),
+            RemoteGateway { part: part(gateway, &remote_target, known), unequal, prometheus },
+        );
     }
-    if let Some(direct) = Site::direct(scenario) {
+    if let Some(direct) = RemoteTarget::direct(scenario) {
         answers(&direct, scenario, true)?;
     }
     Ok(met)
 }
 
-fn answers(site: &Site, scenario: &Scenario, direct: bool) -> Result<(), LabError> {
-    site.ask(scenario, direct).map(drop).map_err(|said| LabError::Host {
-        place: site.url.to_string(),
+fn answers(remote_target: &RemoteTarget, scenario: &Scenario, direct: bool) -> Result<(), LabError> {
+    remote_target.ask(scenario, direct).map(drop).map_err(|said| LabError::Host {
+        place: remote_target.url.to_string(),
         message: format!("no response: {said}"),
         remedy: SILENT.into(),
     })
 }
 
-fn part(gateway: &Gateway, site: &Site, known: Option<Known>) -> Part {
+fn part(gateway: &Gateway, remote_target: &RemoteTarget, known: Option<Known>) -> Part {
     let given = gateway.remote.limits.unwrap_or_default();
     let limit_cpus = given.cpus.or(known.and_then(|known| known.limit_cpus));
     let told_bytes = known.and_then(|known| known.limit_memory_bytes);
@@ -219,7 +222,7 @@ fn part(gateway: &Gateway, site: &Site, known: Option<Known>) -> Part {
         name: gateway.name.clone(),
         role: Role::Data,
         version: "n/a".into(),
-        binary: site.url.to_string(),
+        binary: remote_target.url.to_string(),
         binary_sha256: String::new(),
         config_sha256: None,
         command: Vec::new(),
@@ -230,12 +233,16 @@ fn part(gateway: &Gateway, site: &Site, known: Option<Known>) -> Part {
     }
 }
 
-/// What a report has to say of a gateway that weir neither starts nor configures.
-fn unequal(scenario: &Scenario, site: &Site, prometheus: Option<&Prometheus>) -> Vec<String> {
+/// Differences of a gateway that weir neither starts nor configures, for the report.
+fn unequal(
+    scenario: &Scenario,
+    remote_target: &RemoteTarget,
+    prometheus: Option<&Prometheus>,
+) -> Vec<String> {
     let mut said = vec![format!(
         "it runs elsewhere, at {}: its version, configuration, workers, keep-alive and time-outs are what they are there, \
          and its processes are the same ones in every repeat",
-        site.url
+        remote_target.url
     )];
     if !scenario.has_direct() {
         said.push(
@@ -248,21 +255,21 @@ fn unequal(scenario: &Scenario, site: &Site, prometheus: Option<&Prometheus>) ->
     said
 }
 
-/// Where load goes that weir does not start, and how much of it: a line for each URL, printed before anything is sent.
+/// One line per URL that gets load, with how much; printed before any request.
 pub(crate) fn destinations(scenario: &Scenario) -> Vec<String> {
     let scenario = &scenario.clone().expanded();
     let loads: Vec<String> = scenario.loads.iter().map(|(name, load)| load_words(name, load)).collect();
     let loads = loads.join(", ");
     let gateways = scenario.gateways.iter().filter(|gateway| gateway.is_remote());
-    let sites = gateways.filter_map(|gateway| Some((gateway.name.as_str(), Site::of(gateway)?)));
-    let direct = Site::direct(scenario).map(|site| (weir_results::DIRECT, site));
-    let line = |(name, site): (&str, Site)| {
-        let warning = if site.url.is_loopback() {
+    let sites = gateways.filter_map(|gateway| Some((gateway.name.as_str(), RemoteTarget::of(gateway)?)));
+    let direct = RemoteTarget::direct(scenario).map(|remote_target| (weir_results::DIRECT, remote_target));
+    let line = |(name, remote_target): (&str, RemoteTarget)| {
+        let warning = if remote_target.url.is_loopback() {
             ""
         } else {
             "; send load only to systems that you are allowed to test"
         };
-        format!("{name}: load goes to {}: {loads}{warning}", site.url)
+        format!("{name}: load goes to {}: {loads}{warning}", remote_target.url)
     };
     sites.chain(direct).map(line).collect()
 }
@@ -278,7 +285,7 @@ fn load_words(name: &str, load: &Load) -> String {
     format!("{name} ({arrivals}, at most {connections})")
 }
 
-/// What the user should know of a gateway's metrics before load goes anywhere.
+/// Notes about the metrics of a gateway, printed before any load.
 fn notes(gateway: &Gateway, scenario: &Scenario, known: Option<(&Prometheus, &Known)>) -> Vec<String> {
     let name = &gateway.name;
     let mut notes = Vec::new();
@@ -299,8 +306,8 @@ fn notes(gateway: &Gateway, scenario: &Scenario, known: Option<(&Prometheus, &Kn
     notes
 }
 
-impl Watched<'_> {
-    /// Waits for the scrape that follows the load, and reads what all of them say; `None` where nobody is asked.
+impl RemoteGateway<'_> {
+    /// Waits for the scrape that follows the load, and reads all series; `None` without a Prometheus.
     pub(crate) fn observe(&self, span: &Span, stop: &AtomicBool) -> Result<Option<Observed>, CellError> {
         let Some(prometheus) = self.prometheus else { return Ok(None) };
         let begun = Instant::now();
@@ -336,7 +343,7 @@ fn observed(prometheus: &Prometheus, readings: Box<Readings>) -> Observed {
     Observed { readings: Some(readings), said }
 }
 
-/// How well the CPU time is known, in words.
+/// Source and precision of the CPU time, as a sentence.
 fn sentence(url: &str, account: &Account) -> String {
     let share =
         |seconds: f64| quantity::percent(if account.cpu_s > 0.0 { seconds / account.cpu_s } else { 0.0 });
@@ -355,7 +362,7 @@ fn sentence(url: &str, account: &Account) -> String {
 }
 
 impl Observed {
-    /// Adds the figures of the part `name`: to the phase's, and to each second's from `start_ns` to `to_ns` by the
+    /// Adds the values of the part `name` to those of the phase, and to each second from `start_ns` to `to_ns` by the
     /// monotonic clock.
     pub(crate) fn add_to(
         &self,

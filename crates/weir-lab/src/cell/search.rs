@@ -1,4 +1,4 @@
-//! A load that is a search: trials one after the other against the same processes, each a measurement of its own.
+//! Capacity searches: trials one after the other against the same processes, each a measurement of its own.
 
 use std::sync::atomic::Ordering;
 
@@ -8,33 +8,33 @@ use weir_results::{CellKey, Measurement, Part, Trial, is_baseline};
 
 use super::Lab;
 use super::error::CellError;
-use super::load::{Bed, Task};
+use super::load::{LoadRunner, Task};
 use crate::clock::whole_ns;
 use crate::plan;
 use crate::scenario::Load;
 use crate::scenario::setting::Setting;
 
 /// A search of a cell.
-pub(crate) struct Searching<'a> {
+pub(crate) struct SearchTask<'a> {
     pub(crate) key: &'a CellKey,
     /// The load's name.
     pub(crate) name: &'a str,
     pub(crate) load: &'a Load,
-    /// The share of errors from which on a trial's figures are void, where an objective says one.
+    /// Share of errors above which the values of a trial are invalid, if an objective sets one.
     pub(crate) errors_max: Option<f64>,
-    /// Seed of its arrivals, of which each trial gets its own.
+    /// Seed from which each trial derives the seed of its arrivals.
     pub(crate) seed: u64,
-    /// What a load with that seed is put to.
+    /// Returns a load with its setting for a seed.
     pub(crate) put: &'a dyn Fn(&Load, u64) -> (Load, Setting),
 }
 
 impl Lab<'_> {
-    /// Makes trials until the search stops; gives them with the generator's part. What was found stands in the last.
+    /// Runs trials until the search stops; returns them with the generator's part. The last one has the result.
     pub(crate) fn search(
         &self,
-        bed: &mut Bed<'_>,
+        runner: &mut LoadRunner<'_>,
         asked: Asked,
-        of: &Searching<'_>,
+        of: &SearchTask<'_>,
     ) -> Result<(Vec<Measurement>, Option<Part>), CellError> {
         let mut search = Search::new(asked);
         let (mut trials, mut generator): (Vec<Measurement>, Option<Part>) = (Vec::new(), None);
@@ -52,7 +52,7 @@ impl Lab<'_> {
                 return Err(CellError::Stopped);
             }
             let number = trials.len() as u32 + 1;
-            let (measurement, part, seen) = self.trial(bed, of, &search, number, rate_per_s)?;
+            let (measurement, part, seen) = self.trial(runner, of, &search, number, rate_per_s)?;
             self.observer.load_measured(of.key, &measurement);
             trials.push(measurement);
             generator.get_or_insert(part);
@@ -62,14 +62,14 @@ impl Lab<'_> {
 
     fn trial(
         &self,
-        bed: &mut Bed<'_>,
-        of: &Searching<'_>,
+        runner: &mut LoadRunner<'_>,
+        of: &SearchTask<'_>,
         search: &Search,
         number: u32,
         rate_per_s: f64,
     ) -> Result<(Measurement, Part, TrialSeen), CellError> {
         let (load, mut setting) = (of.put)(&of.load.trial(rate_per_s), plan::numbered_seed(of.seed, number));
-        // Fresh processes have the scenario's warm-up; those that carried trials need what a queue takes to settle.
+        // Fresh processes need the scenario's warm-up; later trials only the time in which queues settle.
         if number > 1 {
             setting.warmup = of.load.trial_warmup();
             setting.warmup_most = setting.warmup;
@@ -78,7 +78,7 @@ impl Lab<'_> {
         self.observer.load_started(of.key, &told, plan::trial_time(of.load));
         let timeout_ns = whole_ns(setting.timeout);
         let (mut measurement, part) =
-            bed.measure(&Task { name: of.name, load: &load, setting, errors_max: of.errors_max })?;
+            runner.measure(&Task { name: of.name, load: &load, setting, errors_max: of.errors_max })?;
         let seen = TrialSeen::of(
             search.bounds(),
             rate_per_s,

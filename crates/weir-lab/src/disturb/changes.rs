@@ -38,7 +38,7 @@ struct Changes {
     changer: Arc<Changer>,
     stop: Arc<AtomicBool>,
     worker: Option<Worker>,
-    made: Made,
+    made: ChangesMade,
 }
 
 /// The thread that makes changes while a load runs.
@@ -46,7 +46,7 @@ struct Worker {
     /// Dropped when the load has ended.
     load: Sender<()>,
     is_abandoned: Arc<AtomicBool>,
-    thread: JoinHandle<Result<Made, CellError>>,
+    thread: JoinHandle<Result<ChangesMade, CellError>>,
 }
 
 /// Whether the load failed or the run was stopped, so that nobody needs further changes.
@@ -77,7 +77,7 @@ struct State {
 
 /// The changes during a load.
 #[derive(Debug, Default)]
-struct Made {
+struct ChangesMade {
     changes: Vec<Applied>,
     own_requests: OwnRequests,
 }
@@ -101,7 +101,7 @@ pub(super) fn prepare(gateway: &Gateway<'_>) -> Result<Option<Box<dyn Disturbanc
         changer: Arc::new(changer),
         stop: Arc::clone(gateway.stop),
         worker: None,
-        made: Made::default(),
+        made: ChangesMade::default(),
     })))
 }
 
@@ -115,7 +115,7 @@ impl Disturbance for Changes {
     }
 
     fn start(&mut self, _: &mut LoadContext<'_>) -> Result<(), CellError> {
-        self.made = Made::default();
+        self.made = ChangesMade::default();
         Ok(())
     }
 
@@ -180,7 +180,7 @@ impl Worker {
     }
 
     /// Ends it: it restores the gateway first, unless it is abandoned.
-    fn end(self) -> Result<Made, CellError> {
+    fn end(self) -> Result<ChangesMade, CellError> {
         drop(self.load);
         self.thread.join().expect("a changer does not panic")
     }
@@ -219,8 +219,12 @@ impl Changer {
     }
 
     /// Makes changes until `ended` closes, then restores the gateway unless the load is abandoned.
-    fn change_until(&self, ended: &Receiver<()>, is_abandoned: IsAbandoned<'_>) -> Result<Made, CellError> {
-        let mut made = Made::default();
+    fn change_until(
+        &self,
+        ended: &Receiver<()>,
+        is_abandoned: IsAbandoned<'_>,
+    ) -> Result<ChangesMade, CellError> {
+        let mut made = ChangesMade::default();
         let mut states = self.states.iter().cycle();
         let mut on: &[Changed] = &[];
         let mut due = Instant::now() + self.every;

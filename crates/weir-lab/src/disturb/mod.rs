@@ -22,8 +22,8 @@ use weir_results::{Measurement, Part, Reason};
 use weir_rig::{Binary, Binding, Driver, Namespace, Rendered, Rig, Running, Sampler};
 
 use crate::cell::error::CellError;
+use crate::cell::network::Listener;
 use crate::cell::origin::Upstream;
-use crate::cell::wiring::Seat;
 use crate::clock::LoadClock;
 use crate::scenario::Scenario;
 
@@ -91,7 +91,7 @@ pub(crate) struct Gateway<'a> {
     pub(crate) home: &'a Path,
     /// Its processes.
     pub(crate) running: &'a [Running],
-    pub(crate) seat: &'a Seat,
+    pub(crate) listener: &'a Listener,
     pub(crate) upstream: &'a Upstream,
     /// The generator's network; `None` is the host's.
     pub(crate) generator: Option<&'a Namespace>,

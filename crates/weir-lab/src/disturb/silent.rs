@@ -75,7 +75,7 @@ struct Outcome {
 pub(super) fn prepare(gateway: &Gateway<'_>) -> Result<Option<Box<dyn Disturbance>>, CellError> {
     let Some(connections) = gateway.scenario.silent.clone() else { return Ok(None) };
     require_open_files(connections.connections)?;
-    let (address, network) = (gateway.seat.asked, gateway.generator.cloned());
+    let (address, network) = (gateway.listener.connect, gateway.generator.cloned());
     Ok(Some(Box::new(Silent { connections, address, network, state: State::Waiting })))
 }
 

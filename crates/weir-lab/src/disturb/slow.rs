@@ -8,7 +8,7 @@ use weir_results::{Measurement, Part, Role, SlowClients};
 use weir_rig::{Binary, Limits, Namespace, ProcessSpec, Ready, Running};
 
 use super::{Disturbance, Gateway, LoadContext, UnusableCounters};
-use crate::cell::error::{CellError, failed, failed_file};
+use crate::cell::error::{CellError, failed, file_failed};
 use crate::clock::{LoadClock, whole_ns};
 use crate::scenario;
 
@@ -41,7 +41,7 @@ pub(super) fn prepare(gateway: &Gateway<'_>) -> Result<Option<Box<dyn Disturbanc
     let (Some(host), Some(path)) = (host, path) else { return Ok(None) };
     let token = gateway.rendered.credentials.token.as_ref();
     let spec = SlowSpec {
-        address: gateway.seat.asked,
+        address: gateway.listener.connect,
         host,
         path,
         fields: token.map(|token| ("Authorization".into(), format!("Bearer {token}"))).into_iter().collect(),
@@ -78,7 +78,7 @@ impl Disturbance for Slow {
         let spec_path = load.dir.join(format!("{}.slow.json", load.load));
         let record = load.dir.join(format!("{}.slow.record.json", load.load));
         let text = serde_json::to_vec(&self.spec).expect("slow clients are a tree of plain values");
-        std::fs::write(&spec_path, text).map_err(|error| failed_file("write", &spec_path, &error))?;
+        std::fs::write(&spec_path, text).map_err(|error| file_failed("write", &spec_path, &error))?;
         let argument = |path: &PathBuf| path.display().to_string();
         let (spec, record_to) = (argument(&spec_path), argument(&record));
         let weir = argument(&self.weir.path);
@@ -124,7 +124,7 @@ impl Disturbance for Slow {
         }
         let part = running.part();
         running.stop(STOP_GRACE);
-        let text = std::fs::read(&record).map_err(|error| failed_file("read", &record, &error))?;
+        let text = std::fs::read(&record).map_err(|error| file_failed("read", &record, &error))?;
         let counts = serde_json::from_slice(&text).map_err(|error| {
             let message =
                 format!("{}: cannot read the record of the slow clients: {error}", record.display());

@@ -1,15 +1,15 @@
-//! More repeats for a run that is there: planned by its own seed, so that its cells are those of a run that had
-//! as many from its start.
+//! Adds repeats to a run. The plan uses the run's seed, so that the result equals a run that had as many repeats from its
+//! start.
 
 use weir_results::Run;
 
 use crate::read::Checked;
 use crate::{LabError, plan};
 
-/// `run` with as many repeats as `checked`, its scenario, now has; the cells that it had keep their places.
+/// `run` with the repeats of `checked`, its scenario; existing cells keep their places.
 ///
 /// # Errors
-/// When it has more repeats already, or its cells are not those that its scenario and seed give.
+/// If the run has more repeats already, or its scenario and seed result in other cells.
 pub fn extended(run: &Run, checked: &Checked) -> Result<Run, LabError> {
     let repeats = checked.scenario.repeats;
     let had = run.plan.iter().map(|key| key.repeat + 1).max().unwrap_or(0);

@@ -1,7 +1,7 @@
-//! From a text and the command line's overrides to a checked scenario and its points.
+//! Reads a scenario with the overrides of the command line; checks it and computes its points.
 //!
-//! Every value laid over the written scenario is laid alone and the result read again, so that an error names the value
-//! at error: an argument, an axis, a case. Errors of the written text have line and column. Every error is reported.
+//! Each value is laid over the written scenario alone and the result is read again, so that an error names the value at
+//! fault: an argument, an axis, a case. Errors of the written text have line and column. All errors are reported.
 
 mod objectives;
 mod overlay;
@@ -21,14 +21,14 @@ use crate::check::{Known, check, reserved};
 use crate::scenario::{Axis, FITTED_PATH, Gateway, Scenario, fitted_cpus};
 use crate::{LabError, Source};
 
-/// What the command line changes in a scenario.
+/// Changes of the command line to a scenario.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Overrides {
     /// `path=value`, applied in order.
     pub set: Vec<String>,
-    /// Only these gateways; names of the scenario's own, or of drivers.
+    /// Only these gateways: names in the scenario, or of drivers.
     pub gateways: Vec<String>,
-    /// Shorter phases and at most three repeats, but for what `set` names.
+    /// Shorter phases and at most three repeats; `set` overrides these.
     pub quick: bool,
     /// Another number of repeats.
     pub repeats: Option<u32>,
@@ -40,7 +40,7 @@ pub struct Overrides {
     pub selector: Option<String>,
 }
 
-/// A point of the axes: what is laid over the scenario there, and the scenario that results.
+/// A point of the axes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point {
     /// Values by path.
@@ -54,22 +54,21 @@ pub struct Point {
 pub struct Checked {
     /// With defaults filled in and overrides applied.
     pub scenario: Scenario,
-    /// Every point of its axes and cases; one without any.
+    /// Every point of its axes and cases; a single one without any.
     pub points: Vec<Point>,
-    /// The gateways' own configuration files, by the gateway's name.
+    /// Configuration files of the user, by the gateway's name.
     pub configurations: BTreeMap<String, Configuration>,
 }
 
 /// Reads and checks a scenario.
 ///
 /// # Errors
-/// When the text, an override or an axis says something that cannot be, or that this host cannot do.
+/// If the text, an override or an axis is invalid, or this host cannot run it.
 pub fn read(source: &Source, overrides: &Overrides, known: &Known) -> Result<Checked, LabError> {
     read_with(source, overrides, known, &BTreeMap::new())
 }
 
-/// Reads the scenario of a run as the run keeps it, with the configuration files as they were then; `repeats` is
-/// another number of repeats.
+/// Reads the scenario of a stored run with its stored configuration files; `repeats` is another number of repeats.
 ///
 /// # Errors
 /// As [`read`]: the host may have changed.
@@ -100,9 +99,9 @@ fn read_with(
 
 struct Reader<'a> {
     source: &'a Source,
-    /// Paths that something was laid over, and the name of it in errors; the latest last.
+    /// Overridden paths with the argument that overrides them, in the order of application.
     overlaid: Vec<(Vec<String>, String)>,
-    /// What was found so far.
+    /// Errors so far.
     errors: Vec<LabError>,
 }
 
@@ -119,7 +118,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The scenario as written, with its places in errors.
+    /// The scenario as written.
     fn written(&self) -> Result<Scenario, LabError> {
         let mut scenario = written::read(self.source)?;
         let folder = Path::new(&self.source.name).parent().unwrap_or(Path::new(""));
@@ -129,7 +128,7 @@ impl Reader<'_> {
         Ok(scenario)
     }
 
-    /// The gateways' own configuration files: as they were kept, else as they are now.
+    /// Configuration files of the user: the stored ones, else the files.
     fn configurations(
         &mut self,
         scenario: &Scenario,
@@ -171,7 +170,7 @@ impl Reader<'_> {
                 Err(error) => self.errors.push(of_argument(&label, error)),
             }
         }
-        // Checks of the rest would report what a rejected value was to correct.
+        // A rejected value may be meant to correct what checks of the rest would report.
         self.end()?;
         if !o.gateways.is_empty() {
             let pick = |name: &String| match scenario.gateways.iter().find(|g| g.name == *name) {
@@ -192,7 +191,7 @@ impl Reader<'_> {
         }
         scenario.seed = o.seed.or(scenario.seed);
         for (_, file) in scenario.gateways.iter_mut().flat_map(Gateway::files_mut) {
-            // A run may be resumed from another folder. Where there is no folder to be in, nothing can be read anyway.
+            // A run may be resumed from another folder. Without a current folder no file can be read anyway.
             if let Ok(absolute) = std::path::absolute(&*file) {
                 *file = absolute;
             }
@@ -200,7 +199,7 @@ impl Reader<'_> {
         Ok(scenario)
     }
 
-    /// Lays the command line's Prometheus over the only remote gateway.
+    /// Applies the Prometheus of the command line to the only remote gateway.
     fn watched(&mut self, scenario: Scenario, o: &Overrides) -> Result<Scenario, LabError> {
         let mut scenario = scenario;
         let flags = [("--prometheus", "url", &o.prometheus), ("--selector", "selector", &o.selector)];
@@ -276,12 +275,12 @@ impl Reader<'_> {
                     varied.extend(self.moved(point, &path, &[(axis.to_owned(), value.clone())]));
                 }
             }
-            // An axis without good values leaves the points to the other axes.
+            // An axis without valid values is skipped, so that the other axes are checked.
             if !varied.is_empty() {
                 points = varied;
             }
         }
-        // A point repeats every error of the scenario.
+        // Every point would repeat the errors of the scenario.
         if self.errors.is_empty() {
             for point in &points {
                 for problem in check(&point.scenario, known) {
@@ -291,12 +290,12 @@ impl Reader<'_> {
             }
             self.check_different(&points);
         }
-        // Values are laid over the scenario first: they name loads as they are written.
+        // Expanded last, since values name loads as they are written.
         let expanded = |point: Point| Point { scenario: point.scenario.expanded(), ..point };
         points.into_iter().map(expanded).collect()
     }
 
-    /// The point that `leaves`, written at `path`, make of `from`; none if one of them has an error.
+    /// The point `from` with the values `leaves`, which are written at `path`; `None` if one has an error.
     fn moved(&mut self, from: &Point, path: &[String], leaves: &[(String, Value)]) -> Option<Point> {
         let mut point = from.clone();
         let before = self.errors.len();
@@ -320,7 +319,7 @@ impl Reader<'_> {
         (self.errors.len() == before).then_some(point)
     }
 
-    /// Whether another value at this path has the same error, whose cause is the path.
+    /// Whether another value at this path has the same error: then the path is the cause.
     fn is_reported(&self, path: &str, error: &ScenarioError) -> bool {
         let (begin, end) = (format!(": `{path}: "), format!(": {}", error.message));
         let texts = self.errors.iter().map(LabError::to_string);
@@ -340,7 +339,7 @@ impl Reader<'_> {
         }
     }
 
-    /// An error of a point, at the axis or case whose value is at error.
+    /// An error of a point, at the axis or case whose value is at fault.
     fn at_point(&self, problem: Problem, point: &Point) -> LabError {
         let dotted = problem.path.join(".");
         let related = |path: &&String| dotted.starts_with(*path) || path.starts_with(&dotted);
@@ -359,7 +358,7 @@ impl Reader<'_> {
         )
     }
 
-    /// Gives a problem its place: what was laid over it last, else line and column and the path of the field.
+    /// Adds the place of a problem: the last argument that overrides it, else line, column and path of the field.
     fn locate(&self, problem: Problem) -> LabError {
         self.located(problem, true)
     }

@@ -1,4 +1,4 @@
-//! Paths into a scenario, and laying values over it: for `--set`, axes and cases.
+//! Sets values of a scenario by their path, for `--set`, axes and cases.
 
 use serde_json::{Map, Value};
 use weir_document::nearest;

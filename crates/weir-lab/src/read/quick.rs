@@ -1,4 +1,4 @@
-//! A scenario made smaller, to try things with.
+//! `--quick`: a shorter version of a scenario.
 
 use std::time::Duration;
 
@@ -16,13 +16,13 @@ const PHASE_MIN: Duration = Duration::from_secs(1);
 const WARMUP_MIN: Duration = Duration::from_millis(250);
 const REPEATS_MAX: u32 = 3;
 const TRIALS_MAX: u32 = 24;
-/// Gateways take a second to start with that many domains, and minutes with thousands on a share of a core.
+/// With this many domains gateways start within a second; with thousands and a share of a core it takes minutes.
 const DOMAINS_MAX: u32 = 100;
 
-/// Where the number of domains stands.
+/// Path of the number of domains.
 const DOMAINS: &str = "topology.domains";
 
-/// `scenario` with a twentieth of its phases, a tenth of its warm-up, not too many domains, and nothing twice.
+/// `scenario` with a twentieth of its phases, a tenth of its warm-up, fewer domains, and without duplicate points.
 pub(crate) fn quick(mut scenario: Scenario) -> Scenario {
     let shortened = |time: Time, by: u32, least: Duration| Time(time.0.min(least.max(time.0 / by)));
     let part = if scenario.has_schedule() { PHASE_PART_WITH_SCHEDULE } else { PHASE_PART };
@@ -44,13 +44,13 @@ pub(crate) fn quick(mut scenario: Scenario) -> Scenario {
     with_fewer_domains(scenario)
 }
 
-/// The same wherever it has too many domains: by itself, in a case, on an axis.
+/// Reduces the number of domains in the scenario, its cases and its axes.
 fn with_fewer_domains(mut scenario: Scenario) -> Scenario {
     scenario.topology.domains = scenario.topology.domains.min(DOMAINS_MAX);
     for case in scenario.cases.iter_mut().filter(|case| overlay::leaves(case).iter().any(has_too_many)) {
         *case = overlay::leaves(case).into_iter().map(fewer).collect::<Map<_, _>>();
     }
-    // What differed in that alone is the same now, and wanted once.
+    // Cases that differed only in the number of domains are the same now.
     scenario.cases.dedup();
     for (path, axis) in &mut scenario.vary.0 {
         let Axis::Values(values) = axis else { continue };

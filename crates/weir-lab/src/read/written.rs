@@ -1,6 +1,6 @@
 //! Reads a scenario as it is written, and reports every field that cannot be read.
 //!
-//! The document reader stops at the first error. This module removes the field at error and reads the rest again, until
+//! The document reader stops at the first error. This module removes the field at fault and reads the rest again, until
 //! the rest can be read. Later errors are found in the rest as JSON, and located in the original text by their path.
 
 use serde_json::Value;

@@ -1,12 +1,12 @@
-//! The loop over cells: one after the other, each in the store before the next begins.
+//! The loop over cells; each is stored before the next begins.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use weir_results::{Cell, CellKey, CellOutcome, Run, Store};
 
-use crate::plan::takes::Takes;
-use crate::progress::{Observer, Pace, Standing};
+use crate::plan::estimate::TimeEstimate;
+use crate::progress::{Observer, Pace, Progress};
 use crate::{LabError, clock};
 
 /// How a run ended.
@@ -14,7 +14,7 @@ use crate::{LabError, clock};
 pub enum Ended {
     /// Every cell of the plan is in the store.
     Finished,
-    /// It was stopped; what was finished is in the store, and the run can be resumed.
+    /// It was stopped; finished cells are in the store, and the run can be resumed.
     Interrupted,
 }
 
@@ -27,7 +27,7 @@ pub(crate) fn pending(run: &Run, store: &Store) -> Result<Vec<CellKey>, LabError
     Ok(run.plan.iter().filter(|key| !finished.contains(&key.index)).cloned().collect())
 }
 
-/// Measures every pending cell of `run` with `measure`, which gives `None` when it was stopped within a cell.
+/// Measures every pending cell of `run` with `measure`, which returns `None` if it was stopped within a cell.
 ///
 /// # Errors
 /// When a finished cell cannot be written; earlier ones are in the store.
@@ -36,30 +36,30 @@ pub(crate) fn measure_all(
     store: &mut Store,
     stop: &AtomicBool,
     observer: &dyn Observer,
-    takes: impl Fn(&CellKey) -> Takes,
+    takes: impl Fn(&CellKey) -> TimeEstimate,
     mut measure: impl FnMut(&CellKey) -> Result<Option<Cell>, LabError>,
 ) -> Result<Ended, LabError> {
     let pending = pending(run, store)?;
     let planned = run.plan.len();
     let mut pace = Pace::default();
     for (place, key) in pending.iter().enumerate() {
-        let standing = |done: usize, pace: &Pace| {
+        let progress = |done: usize, pace: &Pace| {
             let left = pending[done + pending.len() - planned..].iter().map(&takes).sum();
-            Standing { done, planned, left: pace.left(left) }
+            Progress { done, planned, left: pace.left(left) }
         };
         let done = planned - pending.len() + place;
         if stop.load(Ordering::Relaxed) {
             return Ok(Ended::Interrupted);
         }
-        observer.cell_started(key, standing(done, &pace));
+        observer.cell_started(key, progress(done, &pace));
         let started = Instant::now();
         let Some(cell) = measure(key)? else { return Ok(Ended::Interrupted) };
         store.add_cell(&run.id, &cell)?;
-        // A cell that failed took what it took to fail, which says nothing about those that will not.
+        // The time of a failed cell says nothing about the others.
         if matches!(cell.outcome, CellOutcome::Measured { .. }) {
             pace.finished(takes(key), started.elapsed());
         }
-        observer.cell_finished(&cell, standing(done + 1, &pace));
+        observer.cell_finished(&cell, progress(done + 1, &pace));
     }
     if run.ended_unix_ms.is_none() {
         store.end_run(&run.id, clock::unix_ms())?;
@@ -82,13 +82,13 @@ mod tests {
 
     impl Observer for Watcher {
         fn note(&self, _: &str) {}
-        fn cell_started(&self, key: &CellKey, standing: Standing) {
-            let left = standing.left.least.as_secs();
-            self.0.borrow_mut().push(format!("{} {}/{} {left}s", key.index, standing.done, standing.planned));
+        fn cell_started(&self, key: &CellKey, progress: Progress) {
+            let left = progress.left.min.as_secs();
+            self.0.borrow_mut().push(format!("{} {}/{} {left}s", key.index, progress.done, progress.planned));
         }
         fn load_started(&self, _: &CellKey, _: &str, _: Duration) {}
         fn load_measured(&self, _: &CellKey, _: &Measurement) {}
-        fn cell_finished(&self, _: &Cell, _: Standing) {}
+        fn cell_finished(&self, _: &Cell, _: Progress) {}
     }
 
     struct Bench {
@@ -136,11 +136,11 @@ mod tests {
     }
 
     impl Bench {
-        /// Runs with a measure that notes which cells it was asked for, and is stopped at cell `stop_at`.
+        /// Runs with a measure that records the cells and is stopped at cell `stop_at`.
         fn go(&mut self, stop_at: Option<u32>) -> (Result<Ended, LabError>, Vec<u32>, Vec<String>) {
             let (watcher, mut asked) = (Watcher::default(), Vec::new());
             let stop = AtomicBool::new(false);
-            let takes = |_: &CellKey| Takes::exactly(Duration::from_secs(10));
+            let takes = |_: &CellKey| TimeEstimate::exactly(Duration::from_secs(10));
             let ended = measure_all(&self.run, &mut self.store, &stop, &watcher, takes, |key| {
                 asked.push(key.index);
                 Ok((stop_at != Some(key.index)).then(|| cell(key)))
@@ -172,7 +172,7 @@ mod tests {
             &mut bench.store,
             &stop,
             &Watcher::default(),
-            |_| Takes::default(),
+            |_| TimeEstimate::default(),
             |key| panic!("cell {} was begun", key.index),
         );
         assert_eq!(ended.unwrap(), Ended::Interrupted);
@@ -189,7 +189,7 @@ mod tests {
             &mut bench.store,
             &stop,
             &Watcher::default(),
-            |_| Takes::default(),
+            |_| TimeEstimate::default(),
             |key| {
                 other.add_cell(&id, &cell(key)).unwrap();
                 Ok(Some(cell(key)))

@@ -1,4 +1,4 @@
-//! A run from its beginning, or from where it stopped, to its end.
+//! Starts or resumes a run.
 
 pub(crate) mod cells;
 pub(crate) mod pilot;
@@ -15,7 +15,7 @@ use weir_rig::{Binary, CgroupVersion, Drivers, Rig};
 
 use self::cells::{Ended, measure_all};
 use crate::cell::Lab;
-use crate::cell::certificates::Shared;
+use crate::cell::certificates::SharedCertificates;
 use crate::cell::error::CellError;
 use crate::cell::ports::Ports;
 use crate::cell::remote;
@@ -26,37 +26,37 @@ use crate::scenario::Gateway;
 use crate::scenario::secured;
 use crate::{LabError, clock};
 
-/// What a run needs beside its scenario.
+/// What a run needs besides its scenario.
 pub struct Bench<'a> {
     /// The drivers.
     pub drivers: &'a Drivers,
-    /// weir's own program, which is origin and generator too.
+    /// weir's own program, which is also origin and generator.
     pub weir: &'a Binary,
     /// Set from outside to stop the run.
     pub stop: &'a Arc<AtomicBool>,
-    /// Who watches.
+    /// Receives the progress.
     pub observer: &'a dyn Observer,
 }
 
-/// A scenario with the gateways that can be had here.
+/// A scenario with the gateways that are available here.
 #[derive(Debug)]
 pub struct Prepared {
     /// The scenario without its optional gateways that are missing here.
     pub checked: Checked,
-    /// What was left out or does nothing, in words.
+    /// Notes about skipped gateways and fields without effect.
     pub notes: Vec<String>,
     binaries: BTreeMap<String, Result<Binary, CellOutcome>>,
-    /// By the driver's name: the binaries of servers that play the upstream.
+    /// By the driver's name: the binaries of servers that are used as upstream.
     origins: BTreeMap<String, Binary>,
-    /// By the gateway's name: who knows what it uses, where it runs elsewhere.
+    /// By the gateway's name: the Prometheus of a remote gateway.
     prometheus: BTreeMap<String, Prometheus>,
 }
 
-/// Looks for every gateway's binary. One that is optional and missing is left out; another one's cells will fail.
+/// Locates the binary of every gateway. Missing gateways are skipped if they are optional; else their cells fail.
 ///
 /// # Errors
-/// When a configuration file of the user's own cannot work, a driver has no such setting, a server that plays the
-/// upstream is missing, or a file that opens a Prometheus cannot be used.
+/// If a configuration file of the user cannot work, a driver has no such setting, the server of the upstream is missing,
+/// or a file with the credentials of a Prometheus cannot be used.
 pub fn prepare(mut checked: Checked, drivers: &Drivers) -> Result<Prepared, LabError> {
     let mut binaries = BTreeMap::new();
     let mut notes = Vec::new();
@@ -128,7 +128,7 @@ pub fn prepare(mut checked: Checked, drivers: &Drivers) -> Result<Prepared, LabE
     Ok(Prepared { checked, notes, binaries, origins, prometheus })
 }
 
-/// Plans a new run of `prepared`; nothing is written yet.
+/// Plans a new run of `prepared`; stores nothing yet.
 pub fn new_run(prepared: &Prepared, command_line: Vec<String>) -> Run {
     let scenario = &prepared.checked.scenario;
     let Plan { seed, cells } = planned(&prepared.checked);
@@ -156,16 +156,15 @@ pub fn new_run(prepared: &Prepared, command_line: Vec<String>) -> Run {
     }
 }
 
-/// The cells of a run of `checked` with its seed, or a new one.
+/// Plans `checked` with its seed, or with a new one.
 fn planned(checked: &Checked) -> Plan {
     plan::plan(checked, checked.scenario.seed.unwrap_or_else(clock::new_seed))
 }
 
-/// Measures every cell of `run` that the store does not have yet; a new run, or more cells of one that is there, are
-/// written into it first.
+/// Measures every cell of `run` that the store does not have; stores a new run, or new cells of an extended one, first.
 ///
 /// # Errors
-/// When the host cannot be used at all, or a finished cell cannot be written; what was finished before is kept.
+/// If the host cannot be used, or a finished cell cannot be stored; earlier cells are kept.
 pub fn execute(
     run: &Run,
     prepared: &Prepared,
@@ -185,12 +184,12 @@ pub fn execute(
         ));
     }
     if prepared.checked.scenario.is_elsewhere() {
-        // Elsewhere may be this host.
+        // A remote gateway may run on this host.
         rig.put_first();
     }
     let remotes = remote::meet(&prepared.checked.scenario, &prepared.prometheus, bench.observer)?;
     let ports = Ports::new();
-    let certificates = Shared::default();
+    let certificates = SharedCertificates::default();
     let bounds = match HostBounds::fingerprint(&Rig::host_facts()) {
         Some(host) => store.bounds(&host)?,
         None => None,
@@ -214,7 +213,7 @@ pub fn execute(
         rig.close()?;
         return Ok(Ended::Interrupted);
     };
-    // Not before the host is ours: a run that could not begin leaves no trace.
+    // Stored only when the host is locked, so that a run that cannot begin leaves no trace.
     match store.runs()?.iter().find(|kept| kept.id == run.id) {
         None => store.begin_run(&with_limits(&run, &rig))?,
         Some(kept) if (kept.cells_planned as usize) < run.plan.len() => store.extend_run(&run)?,
@@ -236,7 +235,7 @@ pub fn execute(
     Ok(ended)
 }
 
-/// The lab's run and its scenario with rates in the place of shares; `None` when it was stopped meanwhile.
+/// The run and its scenario with absolute rates in place of shares; `None` if it was stopped meanwhile.
 fn with_rates(lab: &Lab<'_>, checked: &Checked) -> Result<Option<(Run, Checked)>, LabError> {
     let mut run = lab.run.clone();
     if pilot::relative_loads(checked).is_empty() {
@@ -253,14 +252,14 @@ fn with_rates(lab: &Lab<'_>, checked: &Checked) -> Result<Option<(Run, Checked)>
     Ok(Some((run, checked)))
 }
 
-/// `run` with what only a rig can try: the control groups that this host and user have.
+/// `run` with the control groups of this host and user, which only a rig can find out.
 fn with_limits(run: &Run, rig: &Rig) -> Run {
     let mut run = run.clone();
     run.manifest.cgroup = Some(rig.try_limits().map_or("none", CgroupVersion::name).to_owned());
     run
 }
 
-/// What differs between the host and the parts that measured `cells` of `run` and those that would measure the rest.
+/// Differences between the host and programs that measured `cells` of `run` and the present ones.
 pub fn differences(run: &Run, cells: &[Cell], prepared: &Prepared, weir: &Binary) -> Vec<String> {
     let mut notes = Vec::new();
     if HostBounds::fingerprint(&run.manifest) != HostBounds::fingerprint(&Rig::host_facts()) {

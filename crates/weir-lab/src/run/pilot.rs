@@ -1,7 +1,7 @@
 //! The pilot: measures the capacity of each gateway before the first cell, for rates that are shares of it.
 //!
-//! A trial is a cell like any other, with fresh processes and the limits and topology of its point, but for its loads,
-//! which are closed; nothing of it is kept but the rate.
+//! A trial is a cell with fresh processes and the limits and topology of its point; its loads are closed, and only their
+//! rates are stored.
 
 use std::time::Duration;
 
@@ -12,25 +12,25 @@ use weir_results::{BoundBy, Carried, CellKey, CellOutcome, Measurement, Reason};
 use crate::LabError;
 use crate::cell::Lab;
 use crate::plan::cell_time;
-use crate::plan::takes::Takes;
+use crate::plan::estimate::TimeEstimate;
 use crate::read::Checked;
 use crate::scenario::{Load, Model, Named, Scenario};
 
-/// Length of a trial's warm-up and of its phase, where the scenario's own are not shorter.
+/// Maximum length of a trial's warm-up and sustained phase.
 const WARMUP: Duration = Duration::from_millis(500);
 const PHASE: Duration = Duration::from_secs(2);
 
-/// What is tried of every gateway: one for the points of the axes that are alike in what is carried.
+/// A trial for every gateway; points with the same capacity share one.
 struct Trial {
     axes: Axes,
     /// With closed loads.
     scenario: Scenario,
-    /// For each of these the open loads that ask for the same.
+    /// The open loads that each of these stands for.
     stands_for: Vec<Vec<String>>,
 }
 
-/// How long the pilot of `checked` takes; nothing where no rate is a share.
-pub fn pilot_time(checked: &Checked) -> Takes {
+/// How long the pilot of `checked` takes; zero if no rate is a share.
+pub fn pilot_time(checked: &Checked) -> TimeEstimate {
     let of = |trial: &Trial| cell_time(&trial.scenario) * trial.scenario.gateways.len() as u32;
     trials(checked).iter().map(of).sum()
 }
@@ -48,10 +48,10 @@ pub(crate) fn relative_loads(checked: &Checked) -> Vec<String> {
 }
 
 impl Lab<'_> {
-    /// Tries every gateway of `checked`; `None` when the run was stopped meanwhile.
+    /// Runs the trials of every gateway of `checked`; `None` if the run was stopped meanwhile.
     ///
     /// # Errors
-    /// As [`Lab::measure`]. A gateway that cannot be tried is noted, and will fail in its cells.
+    /// As [`Lab::measure`]. A gateway whose trial fails is noted; its cells will fail too.
     pub(crate) fn pilot(&self, checked: &Checked) -> Result<Option<Vec<Carried>>, LabError> {
         let mut carried = Vec::new();
         let mut index = 0;
@@ -76,7 +76,7 @@ impl Lab<'_> {
         Ok(Some(carried))
     }
 
-    /// What a trial says of a gateway; `None` where its answers were errors, which cost it nothing like the rest.
+    /// The capacity of a gateway from a trial; `None` if its responses were errors, which cost less than others.
     fn carried(&self, key: &CellKey, loads: &[String], measurement: &Measurement) -> Option<Carried> {
         let (rate_per_s, bound_by) = (measurement.record.result.rate_per_s, measurement.judgement.bound_by);
         let told = |what: String| {
@@ -127,7 +127,7 @@ impl Trial {
                 None => loads.push((closed, vec![name.to_owned()])),
             }
         }
-        let shorter = |time: Time, most: Duration| Time(time.0.min(most));
+        let shorter = |time: Time, max: Duration| Time(time.0.min(max));
         let mut tried = Scenario {
             warmup: shorter(scenario.warmup, WARMUP),
             duration: shorter(scenario.duration, PHASE),
@@ -136,7 +136,7 @@ impl Trial {
             cold_start: false,
             ..scenario.without_objectives().without_disturbances()
         };
-        // A pilot need not know what it does not print.
+        // The latencies of a pilot are not used, so they need not settle.
         tried.thresholds.warmup_growth = 1.0;
         let (closed, stands_for): (Vec<Load>, Vec<Vec<String>>) = loads.into_iter().unzip();
         let named = |(load, names): (Load, &Vec<String>)| (names[0].clone(), load);
@@ -144,7 +144,7 @@ impl Trial {
         Self { axes, scenario: tried, stands_for }
     }
 
-    /// Takes over the loads of `other`, whose scenario is the same.
+    /// Adds the loads of `other`, whose scenario is the same.
     fn join(&mut self, other: Self) {
         for (names, others) in self.stands_for.iter_mut().zip(other.stands_for) {
             for other in others {
@@ -156,7 +156,7 @@ impl Trial {
     }
 }
 
-/// The closed load that asks for the same as `load` over as many connections.
+/// The closed load with the same requests and connections as `load`.
 fn closed(load: &Load) -> Load {
     Load {
         model: Model::Closed,
@@ -245,6 +245,6 @@ loads:
         assert!(loads.iter().all(|(_, load)| load.model == Model::Closed && load.rate.is_none()));
         assert_eq!(loads[1].1.mix.len(), 1);
         assert_eq!((trial.scenario.warmup.0, trial.scenario.duration.0), (WARMUP, PHASE));
-        assert!(pilot_time(&checked).least > 4 * (WARMUP + PHASE), "two loads through two gateways");
+        assert!(pilot_time(&checked).min > 4 * (WARMUP + PHASE), "two loads through two gateways");
     }
 }

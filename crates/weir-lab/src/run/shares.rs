@@ -1,4 +1,4 @@
-//! Rates that are shares of what the gateways carry: what they are of, and which rates they become.
+//! Replaces rates that are shares of the capacity by absolute rates.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -12,18 +12,18 @@ use crate::read::Checked;
 use crate::scenario::shares::{absolute_rate, absolute_rates};
 use crate::scenario::{Axis, RateList, Scenario, ShareOf, name_at};
 
-/// `checked` with rates in the place of shares, and what they were, beside what was found.
+/// `checked` with absolute rates in place of shares, and a record of the pilot.
 ///
 /// # Errors
-/// When no gateway carried anything for a load, or two points of the axes become the same.
+/// If no gateway has a capacity for a load, or two points of the axes become the same.
 pub(crate) fn resolved(checked: &Checked, carried: Vec<Carried>) -> Result<(Checked, Pilot), LabError> {
-    let mut finder = Finder { carried: &carried, rates: Vec::new() };
+    let mut resolver = ShareResolver { carried: &carried, rates: Vec::new() };
     let mut resolved = checked.clone();
-    finder.scenario(&mut resolved.scenario)?;
+    resolver.scenario(&mut resolved.scenario)?;
     for point in &mut resolved.points {
-        finder.scenario(&mut point.scenario)?;
+        resolver.scenario(&mut point.scenario)?;
         for (path, value) in &mut point.axes {
-            finder.value(&checked.scenario, path, value)?;
+            resolver.value(&checked.scenario, path, value)?;
         }
     }
     for (place, point) in resolved.points.iter().enumerate() {
@@ -35,17 +35,17 @@ pub(crate) fn resolved(checked: &Checked, carried: Vec<Carried>) -> Result<(Chec
             });
         }
     }
-    let rates = finder.rates;
+    let rates = resolver.rates;
     Ok((resolved, Pilot { carried, rates }))
 }
 
-/// Finds the rate that a share is, and notes it.
-struct Finder<'c> {
+/// Computes absolute rates, and records each.
+struct ShareResolver<'c> {
     carried: &'c [Carried],
     rates: Vec<PilotRate>,
 }
 
-impl<'c> Finder<'c> {
+impl<'c> ShareResolver<'c> {
     fn scenario(&mut self, scenario: &mut Scenario) -> Result<(), LabError> {
         let as_asked = scenario.clone();
         let mut renamed = BTreeMap::new();
@@ -57,7 +57,7 @@ impl<'c> Finder<'c> {
                 load.rates = Some(self.list(name, load.of, list)?);
             }
             match (&load.rate, &load.one_of) {
-                // The list that it is of has been noted.
+                // Its list is already recorded.
                 (Some(Levels::Constant(share)), Some(list)) => {
                     let place = format!("loads.{list}.rates");
                     let rate = absolute_rate(*share, self.carrier(list, load.of, &place, share)?.rate_per_s);
@@ -102,7 +102,7 @@ impl<'c> Finder<'c> {
         Ok(())
     }
 
-    /// A value of an axis or a case, where it is a load or the rate of one.
+    /// A value of an axis or a case, if it is a load or a rate.
     fn value(&mut self, scenario: &Scenario, path: &str, value: &mut Value) -> Result<(), LabError> {
         let names: Vec<&str> = path.split('.').collect();
         match (&names[..], value) {
@@ -127,7 +127,7 @@ impl<'c> Finder<'c> {
         }
     }
 
-    /// Puts rates in the place of the shares in `field` of the load `name`; whether there were any.
+    /// Replaces the shares in `field` of the load `name`; returns whether there were any.
     fn field(
         &mut self,
         name: &str,
@@ -151,7 +151,7 @@ impl<'c> Finder<'c> {
         Ok(true)
     }
 
-    /// The rates of a load that has several.
+    /// The rates of a load with a list of rates.
     fn list(&mut self, load: &str, of: Option<ShareOf>, asked: &RateList) -> Result<RateList, LabError> {
         let of = self.carrier(load, of, &format!("loads.{load}.rates"), asked)?;
         let rates = asked.rates().iter().map(|share| absolute_rate(*share, of.rate_per_s)).collect();
@@ -171,7 +171,7 @@ impl<'c> Finder<'c> {
         Ok(found)
     }
 
-    /// The gateway of whose throughput `asked`, what `load` asks for at `place`, is a share.
+    /// The gateway whose capacity the share `asked` of `load`, written at `place`, refers to.
     fn carrier(
         &self,
         load: &str,
@@ -192,7 +192,7 @@ impl<'c> Finder<'c> {
         })
     }
 
-    /// Notes what the shares of `load` became, once.
+    /// Records the rates of `load`, once.
     fn note(&mut self, load: &str, asked: String, rate: String, of: &Carried) {
         let rate = PilotRate {
             load: load.to_owned(),

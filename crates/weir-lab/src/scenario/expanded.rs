@@ -1,11 +1,11 @@
-//! From loads with several rates to one load for each of them.
+//! Expands loads with several rates to one load per rate.
 
 use weir_document::{AskedRate, Levels};
 
 use super::{Load, Named, Scenario};
 
 impl Load {
-    /// Itself; where it has several rates, a load for each, from the least.
+    /// The load itself, or one load per rate in ascending order.
     pub(crate) fn at_each_rate(&self, name: &str) -> Vec<(String, Self)> {
         let Some(list) = &self.rates else { return vec![(name.to_owned(), self.clone())] };
         let one = |rate: &AskedRate| {
@@ -19,7 +19,7 @@ impl Load {
 }
 
 impl Scenario {
-    /// The scenario with a load for each rate, which is how it runs.
+    /// The scenario with one load per rate, as it runs.
     #[must_use]
     pub(crate) fn expanded(mut self) -> Self {
         let loads = self.loads.clone();
@@ -35,8 +35,7 @@ impl Scenario {
     }
 }
 
-/// `curve-500`, or `curve-30pct` while it is a share: the name of the load `name` at `rate`, of the letters that may name
-/// one.
+/// The name of the load `name` at `rate`: `curve-500`, or `curve-30pct` for a share.
 pub(crate) fn name_at(name: &str, rate: AskedRate) -> String {
     let rate = match rate {
         AskedRate::Rate(rate) => rate.0.to_string(),

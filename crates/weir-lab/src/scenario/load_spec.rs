@@ -1,4 +1,4 @@
-//! From a load as it is written, by flags or in a scenario, to the specification of the engine.
+//! Converts a load, as flags or a scenario give it, into the specification for the engine.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,15 +15,15 @@ use super::setting::Setting;
 use super::{Checks, Load, Model, Popularity, Protocol, Request, Spacing, Step, Tls, TlsVersion};
 use crate::clock::whole_ns;
 
-/// Largest file of a body or of tokens.
+/// Maximum size of a file with a body or tokens.
 const FILE_MAX_BYTES: u64 = 64 << 20;
-/// Most tokens.
+/// Maximum number of tokens.
 const TOKENS_MAX: usize = 1_000_000;
 
 /// An invalid load.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadError {
-    /// The field of [`Load`], with dots within: `tls.cert`, `mix.path`.
+    /// Path of the field in [`Load`]: `tls.cert`, `mix.path`.
     pub field: String,
     /// What is wrong.
     pub message: String,
@@ -36,7 +36,7 @@ impl LoadError {
         Self { field: field.to_owned(), message: message.into(), remedy: remedy.into() }
     }
 
-    /// An invalid value that the engine reports, with the name of its field in [`Load`]; `None` for other errors.
+    /// Converts an invalid value that the engine reports; `None` for other errors.
     pub fn of(error: &EngineError) -> Option<Self> {
         let EngineError::Invalid { field, message, .. } = error else { return None };
         let field = match *field {
@@ -52,7 +52,7 @@ impl LoadError {
     }
 }
 
-/// How a load goes: levels and steps of connections and rate.
+/// Levels and steps of connections and rate.
 struct Shape {
     connections: u32,
     connections_from: Option<u32>,
@@ -62,10 +62,10 @@ struct Shape {
 }
 
 impl Load {
-    /// What the engine is asked, checked as far as that goes without a network.
+    /// The specification for the engine, checked as far as possible without a network.
     ///
     /// # Errors
-    /// When it contradicts itself, or a file that it names cannot be read.
+    /// If the load contradicts itself, or one of its files cannot be read.
     pub fn spec(&self, setting: Setting) -> Result<LoadSpec, LoadError> {
         let shape = self.shape()?;
         if self.requests.is_some() && self.duration.is_some() {
@@ -76,7 +76,7 @@ impl Load {
             Some(_) => None,
             None => Some(whole_ns(self.duration.map_or(setting.duration, |duration| duration.0))),
         };
-        let (requests, request_file, domains) = self.requests_of(&setting)?;
+        let Requests { mix: requests, file: request_file, domains } = self.requests_of(&setting)?;
         let spec = LoadSpec {
             connect: setting.connect,
             resolve: setting.resolve,
@@ -111,13 +111,13 @@ impl Load {
         }
     }
 
-    /// How often TLS connections draw each of `domains`; nothing where each keeps one.
+    /// Weights with which TLS connections draw `domains`; empty if each connection keeps one domain.
     fn domain_weights(&self, domains: &[String]) -> Vec<f64> {
         let weights = |popularity: Popularity| (0..domains.len()).map(move |rank| popularity.weight(rank));
         self.popularity.map(weights).into_iter().flatten().collect()
     }
 
-    /// How long its sustained phase takes over all steps; `None` where only its count ends it, whenever that is.
+    /// Length of the sustained phase over all steps; `None` if it ends after a number of requests of a closed load.
     pub(crate) fn sustained(&self, otherwise: Duration) -> Option<Duration> {
         let rate_steps = self.rate.as_ref().map_or(0, |rate| rate.steps().len());
         let steps = self.steps.len().max(self.connections.steps().len()).max(rate_steps).max(1);
@@ -149,7 +149,7 @@ impl Load {
         spec.is_ok_and(|spec| spec.may_warm_up_longer())
     }
 
-    /// The rate that is asked for on the mean, bursts among it; `None` in closed loop.
+    /// Mean offered rate including bursts; `None` in closed loop.
     pub(crate) fn mean_rate_per_s(&self) -> Option<f64> {
         let rates = self.rates();
         let mean_per_s = rates.iter().sum::<f64>() / rates.len() as f64;
@@ -160,7 +160,7 @@ impl Load {
         (!rates.is_empty()).then(|| self.burst.map_or(mean_per_s, burst))
     }
 
-    /// Every rate that it goes through, or both ends of a ramp; none while they are shares.
+    /// The rates of all steps, or both ends of a ramp; none while they are shares.
     fn rates(&self) -> Vec<f64> {
         let rates: Vec<AskedRate> = match &self.rate {
             None => self.steps.iter().filter_map(|step| step.rate).map(AskedRate::Rate).collect(),
@@ -294,8 +294,8 @@ impl Load {
         }
     }
 
-    /// What is sent, or the file that says it, and what `{domain}` stands for.
-    fn requests_of(&self, setting: &Setting) -> Result<Sent, LoadError> {
+    /// The requests or the request file, and the values of `{domain}`.
+    fn requests_of(&self, setting: &Setting) -> Result<Requests, LoadError> {
         if self.shuffle && self.file.is_none() {
             let remedy = "add `file`, or remove `shuffle`: a mix is always drawn at random";
             return Err(LoadError::new("shuffle", "`shuffle` needs a request file", remedy));
@@ -308,7 +308,10 @@ impl Load {
                     "remove one of the two",
                 ));
             }
-            (None, true) => return Ok((setting.requests.clone(), None, self.domains.clone())),
+            (None, true) => {
+                let (mix, domains) = (setting.requests.clone(), self.domains.clone());
+                return Ok(Requests { mix, file: None, domains });
+            }
             _ => {}
         }
         let domains = if self.domains.is_empty() { &setting.domains } else { &self.domains };
@@ -324,16 +327,16 @@ impl Load {
             }
             Ok(spec)
         };
-        let requests = self.mix.iter().map(spec).collect::<Result<_, _>>()?;
+        let mix = self.mix.iter().map(spec).collect::<Result<_, _>>()?;
         let file = self.file.as_ref().map(|path| {
             let (base, is_method_given) = (setting.base.spec(&host)?, setting.base.method.is_some());
             Ok(RequestFileSpec { path: path.clone(), base, is_method_given, shuffle: self.shuffle })
         });
-        Ok((requests, file.transpose()?, domains.clone()))
+        Ok(Requests { mix, file: file.transpose()?, domains: domains.clone() })
     }
 }
 
-/// A rate that is known; one that is still a share cannot be asked for.
+/// The absolute rate; an error for a share.
 fn per_s(rate: AskedRate) -> Result<f64, LoadError> {
     rate.per_s().ok_or_else(|| {
         let message = format!("{rate} is a share of a capacity that was not measured");
@@ -341,11 +344,15 @@ fn per_s(rate: AskedRate) -> Result<f64, LoadError> {
     })
 }
 
-/// Requests, the file of them, and domains.
-type Sent = (Vec<RequestSpec>, Option<RequestFileSpec>, Vec<String>);
+/// What a load sends.
+struct Requests {
+    mix: Vec<RequestSpec>,
+    file: Option<RequestFileSpec>,
+    domains: Vec<String>,
+}
 
 impl Request {
-    /// What the engine is asked; `host` is the value of Host where it has none.
+    /// The specification for the engine; `host` is the default of the Host header.
     fn spec(&self, host: &str) -> Result<RequestSpec, LoadError> {
         let mut headers = self.headers.0.clone();
         match headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("host")).count() {
@@ -408,16 +415,16 @@ impl Tls {
     }
 }
 
-/// A body: a text, or what a file holds.
+/// The body: a text, or the content of a file.
 fn body(written: &str) -> Result<Body, LoadError> {
     let Some(path) = written.strip_prefix('@') else { return Ok(Body::Text(written.to_owned())) };
     let bytes = bounded("mix.body", Path::new(path))?;
-    // Templates are filled in where there is text; anything else goes as it is.
+    // Templates are filled in text only; other bodies are sent unchanged.
     Ok(String::from_utf8(bytes)
         .map_or_else(|error| Body::Base64(STANDARD.encode(error.as_bytes())), Body::Text))
 }
 
-/// Tokens, one a line.
+/// Reads tokens, one per line.
 fn tokens(path: &Path) -> Result<Vec<String>, LoadError> {
     let place = path.display();
     let text = String::from_utf8(bounded("tokens", path)?).map_err(|_| {
@@ -432,7 +439,7 @@ fn tokens(path: &Path) -> Result<Vec<String>, LoadError> {
     }
 }
 
-/// What a file holds, which is not too much.
+/// Reads a file of limited size.
 fn bounded(field: &str, path: &Path) -> Result<Vec<u8>, LoadError> {
     let place = path.display();
     let wrong = |error: std::io::Error| {

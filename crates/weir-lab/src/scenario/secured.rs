@@ -1,4 +1,4 @@
-//! A load as gateways want it that speak TLS or ask for bearer tokens.
+//! Loads for gateways with TLS or bearer tokens.
 
 use weir_results::Measurement;
 use weir_rig::{Credentials, tokens};
@@ -6,13 +6,13 @@ use weir_rig::{Credentials, tokens};
 use super::setting::{Setting, requests};
 use super::{Load, Scenario, Tls, TlsVersion};
 
-/// What every driver renders its gateway to agree on with a client that speaks both versions, and with one that speaks
-/// only TLS 1.2; in the words of a load's record.
+/// What every gateway must negotiate with a client that supports both versions, and with one that supports only TLS 1.2,
+/// as a load's record names it.
 pub(crate) const NEGOTIATED: &str = "TLS 1.3 TLS13_AES_128_GCM_SHA256 X25519 http/1.1";
 const NEGOTIATED_12: &str = "TLS 1.2 TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256 http/1.1";
 
-/// `load` and its setting as a gateway with these credentials wants them; without any it goes to an upstream
-/// that is plain. The tokens of `seed` go there too: a direct cell sends what the gateway would.
+/// `load` and its setting for a server with these credentials; without any the server is a plain upstream. Direct cells
+/// send bearer tokens too, as the gateway would.
 pub(crate) fn secured(
     scenario: &Scenario,
     load: &Load,
@@ -35,7 +35,7 @@ pub(crate) fn secured(
     let hosts = scenario.topology.hosts();
     let is_plain = load.mix.is_empty() && load.file.is_none() && load.domains.is_empty();
     if hosts.len() > 1 && is_plain {
-        // The name of the handshake holds for the connection, and servers may refuse requests for another.
+        // Servers may reject requests for another host than that of the handshake.
         let direct = setting.rewrite.is_some();
         setting.requests = requests(scenario, &["{domain}".to_owned()], load.popularity, direct);
         load.domains = hosts;
@@ -43,16 +43,16 @@ pub(crate) fn secured(
     (load, setting)
 }
 
-/// The same before there is a gateway, to see what cannot be.
+/// The same before there is a gateway, for checks.
 pub(crate) fn supposed(scenario: &Scenario, load: &Load, setting: Setting) -> (Load, Setting) {
     let topology = &scenario.topology;
     let tls = topology.tls.then(|| load.tls.clone().unwrap_or_default());
-    // One token is as good as all.
+    // One token is enough.
     let setting = Setting { tokens: tokens(0, topology.bearer.min(1)), ..setting };
     (Load { tls, ..load.clone() }, setting)
 }
 
-/// Says what was negotiated in a cell, where that is not what the drivers make equal.
+/// Notes a negotiated TLS version or cipher that differs from the required one.
 pub(crate) fn note(scenario: &Scenario, load: &Load, measurement: &Measurement, unequal: &mut Vec<String>) {
     let Some(tls) = measurement.record.result.tls.as_ref().filter(|_| scenario.topology.tls) else { return };
     let version = load.tls.as_ref().and_then(|tls| tls.version);
@@ -88,7 +88,7 @@ mod tests {
         Credentials { certificates: Some(certificates), shows_certificate, token: None }
     }
 
-    /// What the engine is asked of a scenario with this topology and load.
+    /// The engine's specification for a scenario with this topology and load.
     fn asked(topology: &str, load: &str, credentials: Option<&Credentials>) -> weir_engine::LoadSpec {
         let text = format!(
             "name: x\ngateways: [weir]\ntopology: {{ {topology} }}\nloads: {{ l: {{ model: closed{load} }} }}\n"
@@ -146,7 +146,7 @@ mod tests {
         let secure = asked(&format!("tls: true, {with}"), popular, Some(&credentials(false)));
         assert_eq!(secure.domain_weights, weights);
         assert_eq!(of_requests(&secure), weights);
-        // In plain text a request has its own domain, and so both weights.
+        // Without TLS a request has its own domain, so both weights apply.
         let plain = asked(with, popular, None);
         assert!(plain.domain_weights.is_empty());
         let both = [1.0, 0.25].map(|of_domain| weights.map(|of_path| of_domain * of_path));

@@ -7,36 +7,36 @@ use weir_engine::{RequestSpec, ResolveSpec};
 
 use super::{Popularity, Request, Scenario};
 
-/// What a load is put to, beyond what it says itself.
+/// What a load needs beyond its own fields.
 #[derive(Clone, Debug)]
 pub struct Setting {
     /// `host:port` to connect to.
     pub connect: String,
-    /// The name of the host, which a certificate must carry.
+    /// The server name, which a certificate must contain.
     pub host: String,
-    /// The value of Host.
+    /// The value of the Host header.
     pub authority: String,
-    /// Addresses in place of what names resolve to.
+    /// Addresses that replace name resolution.
     pub resolve: Vec<ResolveSpec>,
-    /// Where to connect in place of all that; connections take them in turn.
+    /// Addresses to connect to instead of these, in turn.
     pub addresses: Vec<SocketAddr>,
-    /// What is sent where the load has no mix.
+    /// The requests of a load without a mix.
     pub requests: Vec<RequestSpec>,
-    /// What requests of a file don't say themselves.
+    /// Defaults for requests of a file.
     pub base: Request,
-    /// Names of the topology's domains, where there are several.
+    /// The domains of the topology, if there are several.
     pub domains: Vec<String>,
-    /// Bearer tokens, where the load has no file of its own.
+    /// Bearer tokens of a load without a token file.
     pub tokens: Vec<String>,
-    /// The path that is asked for in place of every other.
+    /// The path that replaces all others.
     pub rewrite: Option<String>,
     /// Worker threads.
     pub workers: u32,
     /// Warm-up.
     pub warmup: Duration,
-    /// To what the warm-up may grow.
+    /// Maximum warm-up.
     pub warmup_most: Duration,
-    /// Sustained phase, where the load has none of its own.
+    /// Sustained phase of a load without its own duration.
     pub duration: Duration,
     /// Time-out of a request.
     pub timeout: Duration,
@@ -44,7 +44,7 @@ pub struct Setting {
     pub seed: u64,
 }
 
-/// What a load is put to: each path of the topology at each domain, or its own mix there.
+/// The setting of a load in a cell; `direct` is whether it has no gateway.
 pub(crate) fn setting(
     scenario: &Scenario,
     connect: &[SocketAddr],
@@ -73,8 +73,8 @@ pub(crate) fn setting(
     }
 }
 
-/// Every request that may be sent: each host with each path, as often as their popularity has it. A direct cell asks for
-/// what the gateway would.
+/// All requests, each host with each path, with the weights of `popularity`. A direct cell sends the requests that the
+/// gateway would forward.
 pub(crate) fn requests(
     scenario: &Scenario,
     hosts: &[String],

@@ -125,7 +125,7 @@ fn the_time_of_a_plan_is_the_sum_of_its_cells() {
     let plan = plan(1);
     let one = plan::cell_time(&checked.scenario);
     // Two loads, each with 5 s of warm-up and 60 s of phase.
-    assert!(one.least.as_secs() >= 130, "{one:?}");
+    assert!(one.min.as_secs() >= 130, "{one:?}");
     assert_eq!(plan::time(&checked, &plan.cells), one * plan.cells.len() as u32);
     assert_eq!(plan::time(&checked, &plan.cells[..3]), one * 3);
 }
@@ -136,7 +136,7 @@ fn cell_seconds(more: &str, load: &str) -> (u64, u64) {
         "name: x\ngateways: [weir]\nwarmup: 4s\nduration: 20s\n{more}\nloads: {{ full: {{ {load} }} }}\n"
     );
     let takes = plan::cell_time(&read(&text).unwrap().points[0].scenario);
-    (takes.least.as_secs(), takes.most.as_secs())
+    (takes.min.as_secs(), takes.max.as_secs())
 }
 
 #[test]

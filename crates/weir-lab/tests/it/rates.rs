@@ -40,7 +40,7 @@ fn a_list_of_rates_is_a_load_for_each_in_ascending_order() {
     let first = checked.points[0].scenario.loads.named("c-500").unwrap();
     assert_eq!((first.connections.greatest(), first.duration.unwrap().0), (8, Duration::from_secs(3)));
     // Four loads of three seconds and five of warm-up each.
-    assert!(plan::cell_time(&checked.points[0].scenario).least >= Duration::from_secs(32));
+    assert!(plan::cell_time(&checked.points[0].scenario).min >= Duration::from_secs(32));
 }
 
 #[test]

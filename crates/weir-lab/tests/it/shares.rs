@@ -56,7 +56,7 @@ fn every_block_has_a_twin_where_one_is_asked_for() {
         cells.chunks(3).map(|block| block.iter().map(|key| key.gateway.as_str()).collect()).collect();
     blocks.iter_mut().for_each(|block| block.sort_unstable());
     assert_eq!(blocks, vec![["direct", "direct-twin", "weir"]; 4]);
-    assert_eq!(pilot_time(&checked), weir_lab::Takes::default());
+    assert_eq!(pilot_time(&checked), weir_lab::TimeEstimate::default());
     said(
         &format!("name: x\ngateways: [direct-twin]\n{LOADS}"),
         "side.yaml:2:12: gateways[0]: `direct-twin` is the name of the second direct baseline (`twin: true`) | \

@@ -67,8 +67,8 @@ impl Target {
         };
         Ok(Some(Self {
             credentials: credentials.clone(),
-            network: gateway.seat.namespace.clone(),
-            address: gateway.seat.asked,
+            network: gateway.listener.namespace.clone(),
+            address: gateway.listener.connect,
             host: host.clone(),
             path: path.clone(),
             added_path: added_path.clone(),

@@ -3,7 +3,7 @@
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 use weir_lab::plan::{Plan, cell_time, point_of, time};
-use weir_lab::{Prepared, Takes};
+use weir_lab::{Prepared, TimeEstimate};
 use weir_results::CellKey;
 
 use super::super::output::print;
@@ -14,18 +14,19 @@ pub(super) fn tell(prepared: &Prepared, plan: &Plan, seed_is_given: bool, json: 
     let checked = &prepared.checked;
     let pilot = weir_lab::pilot_time(checked);
     let total = time(checked, &plan.cells) + pilot;
-    let takes =
-        |key: &CellKey| point_of(checked, key).map_or(Takes::default(), |point| cell_time(&point.scenario));
+    let takes = |key: &CellKey| {
+        point_of(checked, key).map_or(TimeEstimate::default(), |point| cell_time(&point.scenario))
+    };
     if json {
         let keys: Vec<_> = plan
             .cells
             .iter()
             .map(|key| {
-                let Takes { least, most } = takes(key);
+                let TimeEstimate { min, max } = takes(key);
                 serde_json::json!({
                     "key": key,
-                    "duration_s": least.as_secs_f64(),
-                    "duration_max_s": most.as_secs_f64(),
+                    "duration_s": min.as_secs_f64(),
+                    "duration_max_s": max.as_secs_f64(),
                 })
             })
             .collect();
@@ -33,10 +34,10 @@ pub(super) fn tell(prepared: &Prepared, plan: &Plan, seed_is_given: bool, json: 
             "name": checked.scenario.name,
             "seed": plan.seed,
             "cells": keys,
-            "pilot_s": pilot.least.as_secs_f64(),
-            "pilot_max_s": pilot.most.as_secs_f64(),
-            "duration_s": total.least.as_secs_f64(),
-            "duration_max_s": total.most.as_secs_f64(),
+            "pilot_s": pilot.min.as_secs_f64(),
+            "pilot_max_s": pilot.max.as_secs_f64(),
+            "duration_s": total.min.as_secs_f64(),
+            "duration_max_s": total.max.as_secs_f64(),
             "notes": prepared.notes,
         });
         print(serde_json::to_string_pretty(&document).expect("a plan is a tree of plain values"));
@@ -59,12 +60,12 @@ pub(super) fn tell(prepared: &Prepared, plan: &Plan, seed_is_given: bool, json: 
         }
     }
     print(table.trim_fmt());
-    let before = match pilot == Takes::default() {
+    let before = match pilot == TimeEstimate::default() {
         true => String::new(),
         false => format!(", {} of it the pilot", range(pilot)),
     };
     print(format_args!("\n{}, {}{before}", cells(plan.cells.len()), range(total)));
-    if total.most > total.least {
+    if total.max > total.min {
         print("the longer time: if the host is noisy, weir measures again or extends the warm-up");
     }
     if !seed_is_given {
@@ -76,7 +77,7 @@ pub(super) fn tell(prepared: &Prepared, plan: &Plan, seed_is_given: bool, json: 
 }
 
 /// `4.3`, or `4.3–12.6` where noise makes it longer.
-fn seconds(takes: Takes) -> String {
-    let [least, most] = [takes.least, takes.most].map(|time| format!("{:.1}", time.as_secs_f64()));
-    if least == most { least } else { format!("{least}–{most}") }
+fn seconds(takes: TimeEstimate) -> String {
+    let [min, max] = [takes.min, takes.max].map(|time| format!("{:.1}", time.as_secs_f64()));
+    if min == max { min } else { format!("{min}–{max}") }
 }

@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use weir_analysis::capacity::{border_words, stopped_words};
 use weir_analysis::{bound_name, quantity, reason_name};
 use weir_lab::scenario::Scenario;
-use weir_lab::{Observer, Standing, Takes};
+use weir_lab::{Observer, Progress, TimeEstimate};
 use weir_report::escaped;
 use weir_results::{Cell, CellKey, CellOutcome, Found, Measurement, last_words};
 
@@ -43,9 +43,9 @@ pub(super) fn minutes(time: Duration) -> String {
 }
 
 /// A range of time: `21 s to 62 s`, or one time where both ends read the same.
-pub(super) fn range(takes: Takes) -> String {
-    let (least, most) = (minutes(takes.least), minutes(takes.most));
-    if least == most { format!("about {least}") } else { format!("{least} to {most}") }
+pub(super) fn range(takes: TimeEstimate) -> String {
+    let (min, max) = (minutes(takes.min), minutes(takes.max));
+    if min == max { format!("about {min}") } else { format!("{min} to {max}") }
 }
 
 /// The values of a cell's axes in words; empty without axes.
@@ -66,9 +66,9 @@ impl Lines {
         format!("{:<width$} repeat {}{axes}", key.gateway, key.repeat + 1, width = self.width)
     }
 
-    fn finished(&self, cell: &Cell, standing: Standing) -> String {
-        let digits = standing.planned.to_string().len();
-        let place = format!("[{:>digits$}/{}]", standing.done, standing.planned);
+    fn finished(&self, cell: &Cell, progress: Progress) -> String {
+        let digits = progress.planned.to_string().len();
+        let place = format!("[{:>digits$}/{}]", progress.done, progress.planned);
         format!("{place} {}: {}", self.name(&cell.key), figures(cell))
     }
 }
@@ -78,18 +78,18 @@ impl Observer for Lines {
         note(text);
     }
 
-    fn cell_started(&self, _: &CellKey, _: Standing) {}
+    fn cell_started(&self, _: &CellKey, _: Progress) {}
 
     fn load_started(&self, _: &CellKey, _: &str, _: Duration) {}
 
     fn load_measured(&self, _: &CellKey, _: &Measurement) {}
 
-    fn cell_finished(&self, cell: &Cell, standing: Standing) {
-        let left = match standing.done == standing.planned {
+    fn cell_finished(&self, cell: &Cell, progress: Progress) {
+        let left = match progress.done == progress.planned {
             true => String::new(),
-            false => format!(" ({} left)", range(standing.left)),
+            false => format!(" ({} left)", range(progress.left)),
         };
-        note(format_args!("{}{left}", self.finished(cell, standing)));
+        note(format_args!("{}{left}", self.finished(cell, progress)));
     }
 }
 
@@ -104,9 +104,9 @@ impl Observer for Bar {
         self.bar.println(escaped(text));
     }
 
-    fn cell_started(&self, key: &CellKey, standing: Standing) {
-        self.bar.set_position(standing.done as u64);
-        self.bar.set_message(format!("{} left: {}", range(standing.left), self.lines.name(key)));
+    fn cell_started(&self, key: &CellKey, progress: Progress) {
+        self.bar.set_position(progress.done as u64);
+        self.bar.set_message(format!("{} left: {}", range(progress.left), self.lines.name(key)));
     }
 
     fn load_started(&self, key: &CellKey, load: &str, takes: Duration) {
@@ -115,10 +115,10 @@ impl Observer for Bar {
 
     fn load_measured(&self, _: &CellKey, _: &Measurement) {}
 
-    fn cell_finished(&self, cell: &Cell, standing: Standing) {
-        self.bar.println(escaped(&self.lines.finished(cell, standing)));
-        self.bar.set_position(standing.done as u64);
-        self.bar.set_message(format!("{} left", range(standing.left)));
+    fn cell_finished(&self, cell: &Cell, progress: Progress) {
+        self.bar.println(escaped(&self.lines.finished(cell, progress)));
+        self.bar.set_position(progress.done as u64);
+        self.bar.set_message(format!("{} left", range(progress.left)));
     }
 }
 
@@ -184,9 +184,9 @@ mod tests {
 
     #[test]
     fn times_are_a_range_where_its_ends_differ() {
-        let check = |least: f64, most: f64, expected: &str| {
-            let [least, most] = [least, most].map(Duration::from_secs_f64);
-            assert_eq!(range(Takes { least, most }), expected);
+        let check = |min: f64, max: f64, expected: &str| {
+            let [min, max] = [min, max].map(Duration::from_secs_f64);
+            assert_eq!(range(TimeEstimate { min, max }), expected);
         };
         check(21.2, 61.8, "21 s to 62 s");
         check(115.0, 310.0, "2 min to 6 min");

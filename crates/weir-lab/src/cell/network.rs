@@ -1,4 +1,4 @@
-//! Where the parts of a cell are: on ports of loopback, or in network namespaces with links between them.
+//! The network of a cell: ports on loopback, or network namespaces with links between them.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -8,34 +8,34 @@ use super::error::CellError;
 use super::ports::Ports;
 use crate::scenario::Network;
 
-/// In a namespace of its own a server may have any port, so it has the same in every cell.
+/// Ports of servers in namespaces of their own; the same in every cell.
 const LISTEN_PORT: u16 = 8080;
 const ADMIN_PORT: u16 = 8081;
 
-/// Where a server is.
+/// The addresses of a server.
 #[derive(Clone, Debug)]
-pub(crate) struct Seat {
-    /// Where it listens.
+pub(crate) struct Listener {
+    /// Address on which it listens.
     pub(crate) listen: SocketAddr,
-    /// Its own administration.
+    /// Address of its admin endpoint.
     pub(crate) admin: SocketAddr,
-    /// Where it is asked; another address than the first where that is every one of a namespace.
-    pub(crate) asked: SocketAddr,
-    /// The network that it is in; `None` is the host's.
+    /// Address to connect to; differs from `listen` if that is a wildcard address.
+    pub(crate) connect: SocketAddr,
+    /// Its network namespace; `None` is the host's.
     pub(crate) namespace: Option<Namespace>,
 }
 
-/// How the parts of one cell reach each other.
-pub(crate) enum Wiring<'a> {
+/// The network of one cell.
+pub(crate) enum CellNetwork<'a> {
     /// Over loopback.
     Loopback(&'a Ports),
-    /// Over a link from the generator to the gateway, and one from there to each server of the upstream. Without a
-    /// gateway the generator has those.
+    /// A link from the generator to the gateway, and one from the gateway to each server of the upstream. Without a
+    /// gateway these start at the generator.
     Namespaces { rig: &'a Rig, generator: Namespace, gateway: Option<Namespace> },
 }
 
-impl<'a> Wiring<'a> {
-    /// That of a cell with or without a gateway.
+impl<'a> CellNetwork<'a> {
+    /// Creates the namespaces of the generator and, if there is one, of the gateway.
     pub(crate) fn new(
         network: Network,
         rig: &'a Rig,
@@ -52,8 +52,8 @@ impl<'a> Wiring<'a> {
         })
     }
 
-    /// A seat for one more server of the upstream.
-    pub(crate) fn origin(&self) -> Result<Seat, CellError> {
+    /// Addresses for one more server of the upstream.
+    pub(crate) fn origin(&self) -> Result<Listener, CellError> {
         match self {
             Self::Loopback(ports) => on_loopback(ports.free()?, ports),
             Self::Namespaces { rig, generator, gateway } => {
@@ -64,8 +64,8 @@ impl<'a> Wiring<'a> {
         }
     }
 
-    /// The gateway's seat, which may be told where to listen.
-    pub(crate) fn gateway(&self, listen: Option<SocketAddr>) -> Result<Seat, CellError> {
+    /// Addresses for the gateway; `listen` is the address that the scenario sets.
+    pub(crate) fn gateway(&self, listen: Option<SocketAddr>) -> Result<Listener, CellError> {
         match self {
             Self::Namespaces { rig, generator, gateway: Some(namespace) } => {
                 let [_, address] = rig.link(generator, namespace)?;
@@ -79,7 +79,7 @@ impl<'a> Wiring<'a> {
         }
     }
 
-    /// The generator's network.
+    /// The generator's namespace.
     pub(crate) fn generator(&self) -> Option<Namespace> {
         match self {
             Self::Loopback(_) => None,
@@ -88,17 +88,17 @@ impl<'a> Wiring<'a> {
     }
 }
 
-fn on_loopback(listen: SocketAddr, ports: &Ports) -> Result<Seat, CellError> {
-    Ok(Seat { listen, admin: ports.free()?, asked: listen, namespace: None })
+fn on_loopback(listen: SocketAddr, ports: &Ports) -> Result<Listener, CellError> {
+    Ok(Listener { listen, admin: ports.free()?, connect: listen, namespace: None })
 }
 
-fn in_namespace(namespace: Namespace, address: Ipv4Addr, listen: Option<SocketAddr>) -> Seat {
-    let asked = SocketAddr::from((address, listen.map_or(LISTEN_PORT, |listen| listen.port())));
-    let admin_port = if asked.port() == ADMIN_PORT { ADMIN_PORT + 1 } else { ADMIN_PORT };
-    Seat {
-        listen: listen.unwrap_or(asked),
+fn in_namespace(namespace: Namespace, address: Ipv4Addr, listen: Option<SocketAddr>) -> Listener {
+    let connect = SocketAddr::from((address, listen.map_or(LISTEN_PORT, |listen| listen.port())));
+    let admin_port = if connect.port() == ADMIN_PORT { ADMIN_PORT + 1 } else { ADMIN_PORT };
+    Listener {
+        listen: listen.unwrap_or(connect),
         admin: SocketAddr::from((address, admin_port)),
-        asked,
+        connect,
         namespace: Some(namespace),
     }
 }

@@ -1,20 +1,20 @@
-//! Loads that the rig spoiled are measured again: what the host or the generator itself did is looked at and no figure of
-//! a gateway, so that leaving out what was spoiled favours nobody.
+//! Retries of loads that the host or the load generator disturbed. The decision uses no value of the gateway, so that no
+//! gateway is favoured.
 
 use weir_results::{ArrivalModel, Measurement, Reason, Stopped, Trial};
 
-/// What spoils a load, the worse the greater.
+/// What disturbed a load; the later one is worse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Spoiled {
-    /// An open loop's generator sent late, which is in the latencies.
-    Late,
-    /// Others took a processor, which is in everything.
-    Disturbed,
+pub(crate) enum Interference {
+    /// The generator of an open loop sent late; this affects latencies.
+    LateGenerator,
+    /// Other processes took CPU time; this affects all values.
+    HostNoise,
 }
 
-impl Spoiled {
-    /// What became of a load: one measurement, or the trials of a search. A search makes spoiled trials again itself, and
-    /// is spoiled only where it gave up over them.
+impl Interference {
+    /// The interference of a load: one measurement, or the trials of a search. A search retries its trials itself, so it
+    /// counts as disturbed only if it gave up on them.
     pub(crate) fn of(measurements: &[Measurement]) -> Option<Self> {
         let gave_up =
             |trial: &Trial| trial.found.as_ref().is_some_and(|found| found.stopped == Stopped::VoidTrials);
@@ -25,41 +25,41 @@ impl Spoiled {
     fn by(measurement: &Measurement) -> Option<Self> {
         let verdicts = &measurement.judgement.verdicts;
         if verdicts.throughput.contains(&Reason::HostDisturbed) {
-            return Some(Self::Disturbed);
+            return Some(Self::HostNoise);
         }
         let is_open = measurement.record.result.model == ArrivalModel::Open;
-        (is_open && verdicts.latency.contains(&Reason::GeneratorLimited)).then_some(Self::Late)
+        (is_open && verdicts.latency.contains(&Reason::GeneratorLimited)).then_some(Self::LateGenerator)
     }
 
-    /// Who did it, for a line that says that it is measured again.
+    /// The cause, for the note about a retry.
     pub(crate) fn words(self) -> &'static str {
         match self {
-            Self::Late => "the load generator sent late",
-            Self::Disturbed => "host noise",
+            Self::LateGenerator => "the load generator sent late",
+            Self::HostNoise => "host noise",
         }
     }
 }
 
-/// The first of the least spoiled attempts at something, at most `retries` more than one, and how many there were; `again`
-/// is told of each further one and why it is made.
+/// Measures once and then up to `retries` times more, until nothing disturbed it. Returns the least disturbed attempt and
+/// the number of attempts; `before_retry` gets the cause of each retry.
 ///
 /// # Errors
-/// Those of `measure`, in whichever attempt.
-pub(crate) fn until_unspoiled<T, E>(
+/// Those of `measure`, of any attempt.
+pub(crate) fn measure_with_retries<T, E>(
     retries: u32,
     mut measure: impl FnMut() -> Result<T, E>,
-    spoiled: impl Fn(&T) -> Option<Spoiled>,
-    again: impl Fn(Spoiled),
+    interference: impl Fn(&T) -> Option<Interference>,
+    before_retry: impl Fn(Interference),
 ) -> Result<(T, u32), E> {
     let mut best = measure()?;
     let mut attempts = 1;
-    let mut last = spoiled(&best);
+    let mut last = interference(&best);
     while let Some(by) = last.filter(|_| attempts <= retries) {
-        again(by);
+        before_retry(by);
         let next = measure()?;
         attempts += 1;
-        last = spoiled(&next);
-        if last < spoiled(&best) {
+        last = interference(&next);
+        if last < interference(&best) {
             best = next;
         }
     }
@@ -73,35 +73,39 @@ mod tests {
 
     use weir_results::{CellOutcome, Found, Objective, TrialSays};
 
-    use super::Spoiled::{Disturbed, Late};
+    use super::Interference::{HostNoise, LateGenerator};
     use super::*;
 
     #[test]
-    fn the_least_spoiled_attempt_counts_and_the_first_that_is_in_peace_is_the_last() {
-        let check = |retries, attempts: &[Option<Spoiled>], kept: usize| {
-            let (mut next, told) = (attempts.iter().enumerate(), RefCell::new(Vec::new()));
+    fn the_least_disturbed_attempt_counts_and_an_undisturbed_one_is_the_last() {
+        let check = |retries, attempts: &[Option<Interference>], kept: usize| {
+            let (mut next, causes) = (attempts.iter().enumerate(), RefCell::new(Vec::new()));
             let measure = || Ok::<_, ()>(next.next().expect("no attempt more than these"));
-            let got = until_unspoiled(retries, measure, |of| *of.1, |by| told.borrow_mut().push(Some(by)));
+            let got =
+                measure_with_retries(retries, measure, |of| *of.1, |by| causes.borrow_mut().push(Some(by)));
             let count = attempts.len();
             assert_eq!(got.map(|((at, _), attempts)| (at, attempts as usize)), Ok((kept, count)));
-            assert_eq!((next.len(), &told.borrow()[..]), (0, &attempts[..count - 1]));
+            assert_eq!((next.len(), &causes.borrow()[..]), (0, &attempts[..count - 1]));
         };
         check(1, &[None], 0);
-        check(0, &[Some(Disturbed)], 0);
-        check(1, &[Some(Disturbed), None], 1);
-        check(1, &[Some(Late), Some(Disturbed)], 0);
-        check(1, &[Some(Late), Some(Late)], 0);
-        check(5, &[Some(Disturbed), Some(Disturbed), Some(Late), None], 3);
-        check(2, &[Some(Disturbed), Some(Late), Some(Late)], 1);
+        check(0, &[Some(HostNoise)], 0);
+        check(1, &[Some(HostNoise), None], 1);
+        check(1, &[Some(LateGenerator), Some(HostNoise)], 0);
+        check(1, &[Some(LateGenerator), Some(LateGenerator)], 0);
+        check(5, &[Some(HostNoise), Some(HostNoise), Some(LateGenerator), None], 3);
+        check(2, &[Some(HostNoise), Some(LateGenerator), Some(LateGenerator)], 1);
     }
 
     #[test]
-    fn what_cannot_be_measured_is_not_tried_again() {
+    fn errors_are_not_retried() {
         let failed = || Err::<(), _>("full");
-        assert_eq!(until_unspoiled(3, failed, |()| Some(Late), |_| panic!("again")), Err("full"));
+        assert_eq!(
+            measure_with_retries(3, failed, |()| Some(LateGenerator), |_| panic!("again")),
+            Err("full")
+        );
     }
 
-    /// Any load that was measured, judged so.
+    /// A measured load with these verdicts.
     fn load(model: ArrivalModel, throughput: &[Reason], latency: &[Reason]) -> Measurement {
         let file =
             concat!(env!("CARGO_MANIFEST_DIR"), "/../weir-results/tests/fixtures/archive-1-schema-1.weir");
@@ -118,25 +122,25 @@ mod tests {
     }
 
     #[test]
-    fn the_host_and_a_late_generator_spoil_a_load_and_nothing_of_a_gateways_does() {
+    fn only_the_host_and_a_late_generator_disturb_a_load() {
         use ArrivalModel::{Closed, Open};
         let check = |model, throughput: &[Reason], latency: &[Reason], expected| {
-            assert_eq!(Spoiled::of(&[load(model, throughput, latency)]), expected);
+            assert_eq!(Interference::of(&[load(model, throughput, latency)]), expected);
         };
         check(Open, &[], &[], None);
         check(Open, &[Reason::Errors], &[Reason::Overloaded, Reason::Throttled, Reason::NotStationary], None);
-        check(Open, &[], &[Reason::GeneratorLimited], Some(Late));
-        // A closed loop's generator is the limit of whatever answers fast, each time.
+        check(Open, &[], &[Reason::GeneratorLimited], Some(LateGenerator));
+        // The generator of a closed loop is the limit of every fast gateway, in each attempt.
         check(Closed, &[Reason::GeneratorLimited], &[Reason::GeneratorLimited], None);
-        check(Closed, &[Reason::HostDisturbed], &[Reason::HostDisturbed], Some(Disturbed));
-        check(Open, &[Reason::HostDisturbed], &[Reason::GeneratorLimited], Some(Disturbed));
+        check(Closed, &[Reason::HostDisturbed], &[Reason::HostDisturbed], Some(HostNoise));
+        check(Open, &[Reason::HostDisturbed], &[Reason::GeneratorLimited], Some(HostNoise));
     }
 
     #[test]
-    fn a_search_makes_its_spoiled_trials_again_itself() {
-        let spoiled = |trial: Trial| {
+    fn a_search_retries_its_trials_itself() {
+        let interference = |trial: Trial| {
             let measured = load(ArrivalModel::Open, &[Reason::HostDisturbed], &[Reason::HostDisturbed]);
-            Spoiled::of(&[Measurement { trial: Some(trial), ..measured }])
+            Interference::of(&[Measurement { trial: Some(trial), ..measured }])
         };
         let trial =
             |found: Option<Found>| Trial { number: 1, says: TrialSays::Void, why: String::new(), found };
@@ -151,8 +155,8 @@ mod tests {
             void: 1,
             stopped,
         };
-        assert_eq!(spoiled(trial(None)), None);
-        assert_eq!(spoiled(trial(Some(found(Stopped::Precise)))), None);
-        assert_eq!(spoiled(trial(Some(found(Stopped::VoidTrials)))), Some(Disturbed));
+        assert_eq!(interference(trial(None)), None);
+        assert_eq!(interference(trial(Some(found(Stopped::Precise)))), None);
+        assert_eq!(interference(trial(Some(found(Stopped::VoidTrials)))), Some(HostNoise));
     }
 }

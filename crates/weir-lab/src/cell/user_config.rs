@@ -1,5 +1,4 @@
-//! A gateway with a configuration file of the user's own: whether it listens where it is told, and hands on what
-//! it is asked.
+//! Gateways with a configuration file of the user: checks that they listen on the given address and forward requests.
 
 use std::net::SocketAddr;
 use std::thread;
@@ -9,14 +8,14 @@ use weir_results::Configuration;
 use weir_rig::{CounterSource, Rendered, RigError};
 
 use super::error::{CellError, failed};
-use super::wiring::Seat;
+use super::network::Listener;
 use crate::scenario::Scenario;
 
-/// How often counters are read before a request counts as not counted: some count it a little later.
+/// How often counters are read before weir concludes that a request was not counted: some count it later.
 const LOOKS: u32 = 20;
 const LOOK_EVERY: Duration = Duration::from_millis(25);
 
-/// The setback for a gateway that did not start: with such a file, the file is the first suspect.
+/// The error for a gateway that did not start. With a file of the user, the file is the likely cause.
 pub(crate) fn not_started(error: &RigError, own: &Configuration, listen: SocketAddr) -> CellError {
     let remedy = match error {
         RigError::NeverReady { .. } => {
@@ -27,12 +26,12 @@ pub(crate) fn not_started(error: &RigError, own: &Configuration, listen: SocketA
     failed(error.cause(), &error.to_string(), &remedy, error.log_tail())
 }
 
-/// Asks the gateway once, for the first host and path of the topology, and sees that the upstream is asked then.
-/// The request stands before everything that is counted for a load.
+/// Sends one request for the first host and path of the topology, and checks that the gateway forwards it to the upstream.
+/// It precedes everything that is counted for a load.
 pub(crate) fn probe(
     own: &Configuration,
     scenario: &Scenario,
-    seat: &Seat,
+    listener: &Listener,
     rendered: &Rendered,
     upstream: &[CounterSource],
 ) -> Result<(), CellError> {
@@ -45,16 +44,16 @@ pub(crate) fn probe(
         })
     };
     let (before, upstream_before) = (count()?, total(upstream)?);
-    let (network, listen) = (seat.namespace.as_ref(), seat.asked);
+    let (network, listen) = (listener.namespace.as_ref(), listener.connect);
     let credentials = &rendered.credentials;
     let answer = weir_rig::status_of(credentials, network, listen, (host, path), scenario.timeout.0);
     let is_asked = match upstream_before {
         Some(_) => has_moved(upstream_before, || Ok(total(upstream)?))?,
-        // An upstream that does not count says only by the answer that it was asked.
+        // Without a counter only the response shows that the upstream got the request.
         None => answer.as_ref().is_ok_and(|status| *status == 200),
     };
     if is_asked {
-        // The gateway's own count of it must not come later, among those of a load.
+        // Wait until the gateway has counted it, so that it is not counted during a load.
         has_moved(before, count)?;
         return Ok(());
     }
@@ -67,7 +66,7 @@ pub(crate) fn probe(
     Err(failed("never-ready", &message, &remedy, ""))
 }
 
-/// Whether the count is above what it was before, now or soon.
+/// Whether the count grows beyond `before` soon.
 fn has_moved(
     before: Option<u64>,
     count: impl Fn() -> Result<Option<u64>, CellError>,
@@ -82,7 +81,7 @@ fn has_moved(
     Ok(false)
 }
 
-/// The requests that all of them received; `None` where one does not count, or there is none.
+/// The sum of all counters; `None` if there is none, or one does not count.
 pub(crate) fn total(counters: &[CounterSource]) -> Result<Option<u64>, RigError> {
     if counters.is_empty() {
         return Ok(None);
