@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use weir_analysis::{Evidence, data_usage, judge, origin_usage};
 use weir_engine::LoadSpec;
 use weir_results::{
-    Counters, HostBounds, LoadRecord, Measurement, Part, Reason, Role, Thresholds, Usage, last_words,
+    Counters, HostBounds, Judgement, LoadRecord, Measurement, Part, Reason, Role, Thresholds, Usage,
+    last_words,
 };
 use weir_rig::prometheus::{Span, WallClock};
 use weir_rig::{Binary, CounterSource, Namespace, ProcessSpec, Ready, Rig, Running, Sampler, Samples};
@@ -307,6 +308,7 @@ impl LoadRunner<'_> {
         }
     }
 
+    /// Judges the load by all that was observed.
     fn judged(
         &self,
         task: &Task<'_>,
@@ -330,14 +332,7 @@ impl LoadRunner<'_> {
             observed.add_to(&part.name, &mut usage, &mut series, clock.start_ns, to);
         }
         let (data, origin) = (data_usage(&parts, &usage), origin_usage(&parts, &usage));
-        let host = samples.host(from, to).ok_or_else(|| {
-            failed(
-                "launch",
-                "cannot read the CPU accounting of the host",
-                "`weir doctor` reports what is missing",
-                "",
-            )
-        })?;
+        let host = samples.host(from, to).ok_or_else(host_unknown)?;
         let host_usage = samples.host_usage(from, to);
         let mut judgement = judge(
             &Evidence {
@@ -356,13 +351,7 @@ impl LoadRunner<'_> {
             },
             self.thresholds,
         );
-        let left_out =
-            record.generator.left_out.as_ref().map(|left_out| format!("the load's file: {left_out}"));
-        for said in observed.map(|observed| observed.said).into_iter().chain(left_out) {
-            // The last sentence is the one for `bound_by`.
-            let place = judgement.evidence.len().saturating_sub(1);
-            judgement.evidence.insert(place, said);
-        }
+        add_sources(&mut judgement, &record, observed);
         record.result.bound_by = judgement.bound_by;
         record.result.verdicts = judgement.verdicts.clone();
         let completed = record.result.requests.completed;
@@ -389,6 +378,21 @@ impl LoadRunner<'_> {
         disturbances.record(&clock, &mut measurement);
         Ok(measurement)
     }
+}
+
+/// Adds where the CPU time of a remote gateway is from, and what a request file contains that was not sent. The sentence
+/// for `bound_by` stays the last.
+fn add_sources(judgement: &mut Judgement, record: &LoadRecord, observed: Option<Observed>) {
+    let left_out = record.generator.left_out.as_ref().map(|left_out| format!("the load's file: {left_out}"));
+    for sentence in observed.map(|observed| observed.said).into_iter().chain(left_out) {
+        let place = judgement.evidence.len().saturating_sub(1);
+        judgement.evidence.insert(place, sentence);
+    }
+}
+
+fn host_unknown() -> CellError {
+    let message = "cannot read the CPU accounting of the host";
+    failed("launch", message, "`weir doctor` reports what is missing", "")
 }
 
 fn read_record(path: &PathBuf) -> Result<LoadRecord, CellError> {

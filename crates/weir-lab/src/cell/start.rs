@@ -1,0 +1,238 @@
+//! Starts the processes of a cell and waits until they are ready.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+use weir_results::{Cell, CellOutcome, Role, is_baseline};
+use weir_rig::{Binary, Binding, Namespace, Rendered, Running};
+
+use super::cold_start::ColdStartSampler;
+use super::error::{CellError, failed, file_failed};
+use super::network::{CellNetwork, Listener};
+use super::origin::Upstream;
+use super::remote::RemoteTarget;
+use super::{Lab, kept, user_config};
+use crate::disturb::{self, Disturbances};
+use crate::scenario::{Gateway, Scenario};
+
+/// Number of attempts with other ports, if another process takes one between the check and the bind.
+const PORT_TRIES: u32 = 5;
+
+// No part is pinned to a CPU: `cpus` is `None`. Limits by role are quotas. A pinned part with a quota of half a core
+// shares that core with other processes, so that a gateway waits before it reaches its limit. Without pinning the
+// scheduler gives each part an idle core, and the gateway's quota is reached first.
+
+/// The processes of a cell while it runs.
+pub(super) struct Processes {
+    /// The gateway's, which are stopped before the upstream's.
+    pub(super) gateway: Vec<Running>,
+    pub(super) upstream: Upstream,
+    /// The generator's network namespace; `None` is the host's.
+    pub(super) generator: Option<Namespace>,
+    pub(super) rendered: Option<Rendered>,
+    pub(super) disturbances: Disturbances,
+    /// Addresses that get load, in turn.
+    pub(super) connect: Vec<SocketAddr>,
+    /// The target instead of these, if weir does not start it.
+    pub(super) remote_target: Option<RemoteTarget>,
+}
+
+/// A gateway whose processes run.
+struct StartedGateway {
+    running: Vec<Running>,
+    rendered: Rendered,
+    listener: Listener,
+    disturbances: Disturbances,
+}
+
+impl Lab<'_> {
+    /// Starts origin and gateway; tries other ports if one was taken meanwhile.
+    pub(super) fn start(
+        &self,
+        dir: &Path,
+        scenario: &Scenario,
+        gateway: &str,
+        cell: &mut Cell,
+    ) -> Result<Processes, CellError> {
+        let mut tries = 1;
+        loop {
+            cell.parts.clear();
+            cell.files.clear();
+            let asked = scenario.gateways.iter().find(|g| g.name == gateway).and_then(|g| g.listen);
+            match self.try_start(dir, scenario, gateway, cell) {
+                Err(CellError::Failed(CellOutcome::Failed { cause, .. }))
+                    if cause == "port-taken" && asked.is_none() && tries < PORT_TRIES =>
+                {
+                    tries += 1;
+                }
+                other => return other,
+            }
+        }
+    }
+
+    fn try_start(
+        &self,
+        dir: &Path,
+        scenario: &Scenario,
+        gateway: &str,
+        cell: &mut Cell,
+    ) -> Result<Processes, CellError> {
+        if scenario.is_elsewhere() {
+            return self.reach(scenario, gateway, cell);
+        }
+        let network = CellNetwork::new(scenario.network, self.rig, self.ports, !is_baseline(gateway))?;
+        let upstream = self.start_upstream(dir, scenario, is_baseline(gateway), &network, cell)?;
+        let generator = network.generator();
+        if is_baseline(gateway) {
+            let connect = upstream.addresses();
+            return Ok(Processes {
+                gateway: vec![],
+                upstream,
+                generator,
+                rendered: None,
+                disturbances: Disturbances::default(),
+                connect,
+                remote_target: None,
+            });
+        }
+        let started = self.start_gateway(dir, scenario, gateway, &network, &upstream, cell)?;
+        Ok(Processes {
+            gateway: started.running,
+            upstream,
+            generator,
+            rendered: Some(started.rendered),
+            disturbances: started.disturbances,
+            connect: vec![started.listener.connect],
+            remote_target: None,
+        })
+    }
+
+    /// Starts the gateway in front of `upstream`, and prepares its disturbances.
+    fn start_gateway(
+        &self,
+        dir: &Path,
+        scenario: &Scenario,
+        gateway: &str,
+        network: &CellNetwork<'_>,
+        upstream: &Upstream,
+        cell: &mut Cell,
+    ) -> Result<StartedGateway, CellError> {
+        let entry = scenario.gateways.iter().find(|entry| entry.name == gateway).ok_or_else(|| {
+            failed("render", &format!("the scenario has no gateway `{gateway}`"), "start a new run", "")
+        })?;
+        let listener = network.gateway(entry.listen)?;
+        let home = dir.join("gateway");
+        let (binding, rendered) = self.render(&home, scenario, entry, &listener, &upstream.addresses())?;
+        cell.files.extend(kept::configuration(dir, &rendered.files));
+        cell.unequal.clone_from(&rendered.unequal);
+        let configuration = self.configurations.get(gateway);
+        let sampler = scenario.cold_start.then(|| ColdStartSampler::begin(&upstream.running));
+        let mut running = Vec::new();
+        for process in &rendered.processes {
+            let started = self.rig.launch(process).map_err(|error| match configuration {
+                Some(configuration) => user_config::not_started(&error, configuration, listener.listen),
+                None => error.into(),
+            })?;
+            cell.parts.push(started.part());
+            running.push(started);
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(CellError::Stopped);
+            }
+        }
+        if let Some(configuration) = configuration {
+            user_config::probe(configuration, scenario, &listener, &rendered, &upstream.counters)?;
+        }
+        cell.cold_start = sampler
+            .map(|sampler| sampler.end(scenario, &rendered, &listener, &running, self.stop))
+            .transpose()?;
+        let generator = network.generator();
+        let disturbances = Disturbances::prepare(&disturb::Gateway {
+            scenario,
+            driver: self.drivers.driver(&entry.driver)?,
+            binding: &binding,
+            rendered: &rendered,
+            home: &home,
+            running: &running,
+            listener: &listener,
+            upstream,
+            generator: generator.as_ref(),
+            weir: self.weir,
+            stop: self.stop,
+        })?;
+        Ok(StartedGateway { running, rendered, listener, disturbances })
+    }
+
+    /// Checks that a remote gateway responds; nothing is started.
+    fn reach(&self, scenario: &Scenario, gateway: &str, cell: &mut Cell) -> Result<Processes, CellError> {
+        let remote_target = match self.remotes.get(gateway) {
+            Some(remote) => {
+                cell.parts.push(remote.part.clone());
+                cell.unequal.clone_from(&remote.unequal);
+                scenario.gateways.iter().find(|entry| entry.name == gateway).and_then(RemoteTarget::of)
+            }
+            None => RemoteTarget::direct(scenario),
+        };
+        let remote_target = remote_target.ok_or_else(|| {
+            failed("render", &format!("the scenario has no URL for `{gateway}`"), "start a new run", "")
+        })?;
+        remote_target.require(scenario, is_baseline(gateway))?;
+        let (upstream, connect, remote_target) = (Upstream::unknown(), vec![], Some(remote_target));
+        let (generator, rendered, disturbances) = (None, None, Disturbances::default());
+        Ok(Processes { gateway: vec![], upstream, generator, rendered, disturbances, connect, remote_target })
+    }
+
+    fn render(
+        &self,
+        dir: &Path,
+        scenario: &Scenario,
+        gateway: &Gateway,
+        listener: &Listener,
+        origins: &[SocketAddr],
+    ) -> Result<(Binding, Rendered), CellError> {
+        let binary = match self.binaries.get(&gateway.name) {
+            Some(Ok(binary)) => binary.clone(),
+            Some(Err(outcome)) => return Err(CellError::Failed(outcome.clone())),
+            None => {
+                return Err(failed("binary-missing", "its program was not located", "start a new run", ""));
+            }
+        };
+        let binding = Binding {
+            config: self.configurations.get(&gateway.name).cloned(),
+            certificates: self.certificates.of(self.rig, &scenario.topology)?,
+            ..binding(scenario, gateway, binary, [listener.listen, listener.admin], origins, self.run.seed)
+        };
+        std::fs::create_dir_all(dir).map_err(|error| file_failed("make", dir, &error))?;
+        let rendered = self.drivers.driver(&gateway.driver)?.render(&binding, dir)?;
+        Ok((binding, rendered.within(listener.namespace.as_ref())))
+    }
+}
+
+/// The values that a gateway is rendered with; bearer tokens derive from `seed`.
+pub fn binding(
+    scenario: &Scenario,
+    gateway: &Gateway,
+    binary: Binary,
+    [listen, admin]: [SocketAddr; 2],
+    origins: &[SocketAddr],
+    seed: u64,
+) -> Binding {
+    let roles = [Role::Data, Role::Control, Role::Origin, Role::Generator];
+    Binding {
+        listen,
+        admin,
+        origins: origins.to_vec(),
+        hosts: scenario.topology.hosts(),
+        paths: scenario.topology.paths(),
+        rewrite: scenario.topology.rewrite.clone(),
+        tls: scenario.topology.tls_binding(),
+        certificates: None,
+        tokens: weir_rig::tokens(seed, scenario.topology.bearer),
+        workers: scenario.data_workers(),
+        limits: roles.into_iter().map(|role| (role, scenario.limits_of(role))).collect(),
+        set: gateway.set.to_map(),
+        binary,
+        config: None,
+        changes: scenario.changes.is_some(),
+    }
+}
