@@ -12,10 +12,10 @@ mod void;
 use serde::Serialize;
 use weir_results::{ArrivalModel, Run};
 
-use crate::axes::{Axes, axes_words};
-use crate::grouping::Group;
+use crate::figures::quantity::rate;
 use crate::points::Point;
-use crate::quantity::rate;
+use crate::points::axes::{Axes, axes_words};
+use crate::points::grouping::Group;
 
 pub use authentication::{AuthenticationCost, CostRow};
 pub use bias::{Claim, RigBias};

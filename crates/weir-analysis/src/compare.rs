@@ -22,9 +22,9 @@ pub use host_speed::HostSpeed;
 pub use measure::{Margins, Measure};
 pub use verdict::Verdict;
 
-use crate::axes::{Axes, axes_words};
-use crate::curve::CurvePoint;
-use crate::quantity;
+use crate::figures::curve::CurvePoint;
+use crate::figures::quantity;
+use crate::points::axes::{Axes, axes_words};
 use figures::Draft;
 
 /// Confidence of all intervals of a comparison together.

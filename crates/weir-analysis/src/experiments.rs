@@ -15,7 +15,7 @@ use serde_json::Value;
 use weir_results::words::counted;
 use weir_results::{ArrivalModel, Role, Run};
 
-use crate::axes::Axes;
+use crate::points::axes::Axes;
 use crate::points::{Point, Row};
 
 pub use per_core::PerCore;

@@ -12,8 +12,8 @@ mod slow_clients;
 use serde::Serialize;
 use weir_results::{Cell, Run};
 
-use crate::grouping::Group;
 use crate::points::Point;
+use crate::points::grouping::Group;
 
 pub(crate) use failover::has_faults;
 pub use failover::{FaultCourse, FaultStage, Faults, StageFault};

@@ -19,8 +19,8 @@ use serde::Serialize;
 use weir_results::{ArrivalModel, Run};
 
 use crate::experiments::Experiment;
-use crate::grouping::Group;
 use crate::points::Point;
+use crate::points::grouping::Group;
 
 pub use change_cost::{ChangeCost, InForce, Quiet, seen_after};
 pub use course::{Course, course};

@@ -1,19 +1,29 @@
 //! Load points: one load at one point of the axes, with a row of values per gateway.
 
+pub(crate) mod axes;
+pub(crate) mod baseline;
+pub(crate) mod conclusions;
+pub(crate) mod gateways;
+pub(crate) mod grouping;
+pub(crate) mod measured;
+pub(crate) mod objective;
+pub(crate) mod rows;
+pub(crate) mod scaling;
+
 use serde::Serialize;
 use weir_results::{ArrivalModel, BoundBy, DIRECT, Reason};
 
 use crate::added::RigBias;
-use crate::axes::{Axes, axes_words};
-use crate::baseline::{Added, RatioToDirect};
-use crate::counts::RequestCounts;
-use crate::cpu_range::CpuRange;
-use crate::curve::CurvePoint;
-use crate::errors::ErrorShare;
-use crate::figure::Figure;
-use crate::objective::ObjectiveResult;
-use crate::part_use::PartUse;
-use crate::quantity::{counted, rate};
+use crate::figures::counts::RequestCounts;
+use crate::figures::cpu_range::CpuRange;
+use crate::figures::curve::CurvePoint;
+use crate::figures::errors::ErrorShare;
+use crate::figures::figure::Figure;
+use crate::figures::part_use::PartUse;
+use crate::figures::quantity::{counted, rate};
+use crate::points::axes::{Axes, axes_words};
+use crate::points::baseline::{Added, RatioToDirect};
+use crate::points::objective::ObjectiveResult;
 
 /// One load at one point of the axes, with every gateway that was put through it.
 #[derive(Clone, Debug, PartialEq, Serialize)]

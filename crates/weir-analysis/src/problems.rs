@@ -4,15 +4,15 @@ use serde::{Serialize, Serializer};
 use weir_results::words::counted;
 use weir_results::{ArrivalModel, Reason};
 
-use crate::axes::axes_words;
 use crate::capacity;
-use crate::conclusions::{by_reason, join};
-use crate::figure::{Figure, HEADLINE_REPEATS};
-use crate::gateways::FailedCell;
-use crate::objective::{Met, ObjectiveResult};
+use crate::figures::figure::{Figure, HEADLINE_REPEATS};
+use crate::points::axes::axes_words;
+use crate::points::conclusions::{by_reason, join};
+use crate::points::gateways::FailedCell;
+use crate::points::objective::{Met, ObjectiveResult};
 use crate::points::{Point, Row};
-use crate::reasons::{in_repeats, reason_name};
 use crate::summary::Summary;
+use crate::verdicts::reasons::{in_repeats, reason_name};
 
 /// What a run comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -15,7 +15,7 @@ mod words;
 use serde::Serialize;
 use weir_results::{Objective, Run};
 
-use crate::axes::Axes;
+use crate::points::axes::Axes;
 use crate::summary::Summary;
 
 pub use instance_type::{InstanceType, RatePoint, Shown, instance_types};

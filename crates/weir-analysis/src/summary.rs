@@ -4,20 +4,20 @@ use serde::Serialize;
 use weir_results::{ArrivalModel, Cell, CellKey, CellOutcome, DIRECT, DIRECT_TWIN, Run};
 
 use crate::added::{self, AddedLatency, RigBias};
-use crate::baseline::added_latency;
 use crate::capacity::{Capacity, capacities};
-use crate::conclusions::{by_reason, conclude};
 use crate::experiments::{self, Experiment};
+use crate::figures::noise;
 use crate::findings::{self, Finding, Former, Measured, has_faults};
-use crate::gateways::{FailedCell, Gateway};
-use crate::grouping::{Group, group};
 use crate::headroom::{self, Headroom};
-use crate::measured::Repeats;
-use crate::noise;
-use crate::objective::evaluate;
 use crate::points::Point;
+use crate::points::baseline::added_latency;
+use crate::points::conclusions::{by_reason, conclude};
+use crate::points::gateways::{FailedCell, Gateway};
+use crate::points::grouping::{Group, group};
+use crate::points::measured::Repeats;
+use crate::points::objective::evaluate;
+use crate::points::rows::row;
 use crate::problems::{self, Outcome, Problem, ProblemKind};
-use crate::rows::row;
 
 /// Everything that a run says, computed from its cells.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -184,7 +184,7 @@ fn gateways(run: &Run, cells: &[Cell]) -> Vec<Gateway> {
         let measured = of_name().find(|cell| matches!(cell.outcome, CellOutcome::Measured { .. }));
         measured.or_else(|| of_name().next())
     };
-    crate::grouping::gateway_names(run, cells)
+    crate::points::grouping::gateway_names(run, cells)
         .into_iter()
         .map(|name| {
             let cell = launched(&name);

@@ -4,13 +4,13 @@ use serde::Serialize;
 use serde_json::Value;
 use weir_results::{DIRECT_TWIN, Measurement, Run, is_baseline};
 
-use crate::axes::Axes;
-use crate::baseline::added_latency;
-use crate::conclusions::{join, with_interval};
-use crate::figure::Figure;
-use crate::grouping::Group;
+use crate::figures::figure::Figure;
+use crate::figures::quantity::time_ns;
 use crate::points::Point;
-use crate::quantity::time_ns;
+use crate::points::axes::Axes;
+use crate::points::baseline::added_latency;
+use crate::points::conclusions::{join, with_interval};
+use crate::points::grouping::Group;
 
 use super::at;
 use super::bias::{Claim, claim};

@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 
-use crate::conclusions::{join, with_interval};
-use crate::figure::Figure;
+use crate::figures::figure::Figure;
+use crate::figures::quantity::time_ns;
+use crate::points::conclusions::{join, with_interval};
 use crate::points::{Point, Row};
-use crate::quantity::time_ns;
 
 use super::place;
 

@@ -5,8 +5,8 @@ use serde_json::Value;
 use weir_results::{ArrivalModel, Run};
 
 use super::authentication;
-use crate::axes::{Axes, axes_words};
 use crate::points::Point;
+use crate::points::axes::{Axes, axes_words};
 
 /// Load points that differ in their rate alone, by that.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -3,11 +3,11 @@
 use serde::Serialize;
 use weir_results::{Reason, Run, is_baseline};
 
-use crate::axes::Axes;
-use crate::figure::Sample;
-use crate::grouping::Group;
-use crate::measured::Repeat;
-use crate::reasons::Metric;
+use crate::figures::figure::Sample;
+use crate::points::axes::Axes;
+use crate::points::grouping::Group;
+use crate::points::measured::Repeat;
+use crate::verdicts::reasons::Metric;
 
 use super::authentication::spoken;
 
@@ -57,7 +57,7 @@ pub(super) fn rows(run: &Run, group: &Group<'_>) -> Vec<RepeatRow> {
             reasons: repeat.reasons(Metric::Latency).to_vec(),
         }
     };
-    let of_gateway = |(gateway, repeats): &(&str, crate::measured::Repeats<'_>)| {
+    let of_gateway = |(gateway, repeats): &(&str, crate::points::measured::Repeats<'_>)| {
         repeats.iter().map(|repeat| row(gateway, repeat)).collect::<Vec<_>>()
     };
     group.rows.iter().flat_map(of_gateway).collect()

@@ -3,10 +3,10 @@
 
 use weir_results::Reason;
 
-use crate::conclusions::join;
-use crate::figure::Figure;
+use crate::figures::figure::Figure;
+use crate::points::conclusions::join;
 use crate::points::{Point, Row};
-use crate::reasons::reason_name;
+use crate::verdicts::reasons::reason_name;
 
 /// Load points that are named; of more the others are counted.
 const NAMED_MAX: usize = 2;

@@ -5,12 +5,12 @@ use weir_results::{Cell, CellOutcome, DIRECT, DIRECT_TWIN, Found, Objective, Rea
 
 use super::bounds::objective_words;
 use super::conclusions::conclude;
-use crate::axes::{Axes, axes_words};
-use crate::conclusions::join;
-use crate::cpu_range::data_limit_cpus;
-use crate::figure::{Figure, HEADLINE_REPEATS, Repeated};
-use crate::grouping::{compare_axes, gateway_names};
-use crate::quantity::{counted, rate};
+use crate::figures::cpu_range::data_limit_cpus;
+use crate::figures::figure::{Figure, HEADLINE_REPEATS, Repeated};
+use crate::figures::quantity::{counted, rate};
+use crate::points::axes::{Axes, axes_words};
+use crate::points::conclusions::join;
+use crate::points::grouping::{compare_axes, gateway_names};
 
 /// A search at one point of the axes, with every gateway that was put through it.
 #[derive(Clone, Debug, PartialEq, Serialize)]

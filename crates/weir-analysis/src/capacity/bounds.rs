@@ -7,7 +7,7 @@
 
 use weir_results::{LoadRecord, Objective, TrialSays};
 
-use crate::quantity::{count, percent, time_ns};
+use crate::figures::quantity::{count, percent, time_ns};
 
 /// Quantiles that a search can be for.
 const QUANTILES: [(&str, f64); 10] = [
@@ -94,7 +94,7 @@ pub fn unsearchable(objective: &Objective) -> Option<&'static str> {
 /// The objective in words: `p99 at most 20.0 ms and errors at most 0.100 %`.
 pub fn objective_words(objective: &Objective) -> String {
     let words: Vec<String> = Bound::all(objective).iter().map(Bound::words).collect();
-    crate::conclusions::join(&words)
+    crate::points::conclusions::join(&words)
 }
 
 impl Bound {

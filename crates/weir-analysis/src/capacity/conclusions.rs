@@ -3,8 +3,8 @@
 use weir_results::Stopped;
 
 use super::answer::{Capacity, CapacityRow, border_words, stopped_words};
-use crate::conclusions::{join, ranked, with_interval};
-use crate::quantity::rate;
+use crate::figures::quantity::rate;
+use crate::points::conclusions::{join, ranked, with_interval};
 
 /// Draws the conclusions of a search.
 pub(crate) fn conclude(capacity: &Capacity) -> Vec<String> {

@@ -3,7 +3,7 @@
 use super::CompareError;
 use super::dataset::Series;
 use super::difference::Difference;
-use crate::axes::axes_words;
+use crate::points::axes::axes_words;
 
 /// Names that an error lists before it counts the rest.
 const NAMES_MAX: usize = 5;

@@ -3,11 +3,11 @@
 use weir_results::{ArrivalModel, Cell, DIRECT, Part, Reason, Role, Run};
 
 use super::measure::Measure;
-use crate::axes::{Axes, axes_words};
-use crate::curve::CurvePoint;
-use crate::figure::{Figure, Repeated};
+use crate::figures::curve::CurvePoint;
+use crate::figures::figure::{Figure, Repeated};
 use crate::findings::{self, Table, Value};
-use crate::gateways::{FailedCell, Gateway};
+use crate::points::axes::{Axes, axes_words};
+use crate::points::gateways::{FailedCell, Gateway};
 use crate::points::{Point, Row};
 use crate::summary::summarize;
 

@@ -10,9 +10,9 @@ use super::holm;
 use super::host_speed::{HostSpeed, corrected};
 use super::measure::{Margins, Measure};
 use super::verdict::{Place, Verdict, place};
-use crate::figure::{Figure, Repeated};
-use crate::interval::CONFIDENCE;
-use crate::quantity::{self, number, percent_short};
+use crate::figures::figure::{Figure, Repeated};
+use crate::figures::interval::CONFIDENCE;
+use crate::figures::quantity::{self, number, percent_short};
 
 /// Ratios are told in digits up to here, and down to one over it.
 pub const RATIO_MAX: f64 = 1_000.0;
@@ -354,7 +354,7 @@ fn counted(repeats: &[Repeated]) -> Vec<(u32, f64)> {
 fn voided(a: &Figure, b: &Figure) -> String {
     let mut names: Vec<&str> = Vec::new();
     for (reason, _) in a.reasons().into_iter().chain(b.reasons()) {
-        let name = crate::reasons::reason_name(reason);
+        let name = crate::verdicts::reasons::reason_name(reason);
         if !names.contains(&name) {
             names.push(name);
         }

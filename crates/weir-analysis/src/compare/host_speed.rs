@@ -9,8 +9,8 @@
 use serde::Serialize;
 
 use super::effect::Effect;
-use crate::figure::Figure;
-use crate::interval::CONFIDENCE;
+use crate::figures::figure::Figure;
+use crate::figures::interval::CONFIDENCE;
 
 /// Blocks that the line needs: as many as *better* and *worse* do.
 const BLOCKS_MIN: usize = super::CLAIM_REPEATS;

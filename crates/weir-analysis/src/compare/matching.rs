@@ -5,7 +5,7 @@ use super::dataset::{Dataset, RunSource, Series, Source};
 use super::difference::{self, Difference};
 use super::measure::Margins;
 use super::{CompareError, Side};
-use crate::quantity::counted;
+use crate::figures::quantity::counted;
 
 /// What both sides have.
 pub(super) struct Matched<'a> {

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Serialize, Serializer};
 
+use crate::figures::quantity::{rate, time_ns};
 use crate::findings::{Better, Column, Compared, Unit, compared};
 use crate::points::LATENCIES;
-use crate::quantity::{rate, time_ns};
 
 /// Differences in CPU time per request up to this share do not matter (METHOD 20).
 const CPU_MARGIN: f64 = 0.05;

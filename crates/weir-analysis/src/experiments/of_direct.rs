@@ -1,7 +1,7 @@
 //! Throughput through the gateway over direct, over all limits and numbers of connections.
 
+use crate::figures::quantity::percent;
 use crate::points::{Point, Row};
-use crate::quantity::percent;
 
 /// The least and the greatest share of each gateway, among those that count.
 pub(super) fn conclude(closed: &[&Point], gateways: &[&str]) -> Vec<String> {

@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use crate::conclusions::{join, with_interval};
-use crate::figure::Figure;
-use crate::quantity::{percent, range, rate};
+use crate::figures::figure::Figure;
+use crate::figures::quantity::{percent, range, rate};
+use crate::points::conclusions::{join, with_interval};
 
 use super::saturation::{Maximum, Saturation};
 use super::{DataLimit, cores};

@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 
-use crate::conclusions::{by_reason, join, why_no_headline, with_interval};
-use crate::figure::{Figure, HEADLINE_REPEATS};
+use crate::figures::figure::{Figure, HEADLINE_REPEATS};
+use crate::figures::quantity::{percent_of_limit, rate};
+use crate::points::conclusions::{by_reason, join, why_no_headline, with_interval};
 use crate::points::{Point, Row};
-use crate::quantity::{percent_of_limit, rate};
 
 use super::trend::{self, Level};
 use super::{DataLimit, connections, row};

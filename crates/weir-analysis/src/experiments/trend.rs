@@ -1,6 +1,6 @@
 //! What throughput does with more connections, as far as intervals tell.
 
-use crate::figure::Figure;
+use crate::figures::figure::Figure;
 
 use super::connections;
 

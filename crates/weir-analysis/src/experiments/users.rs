@@ -1,7 +1,7 @@
 //! What follows for the users at the greatest limit.
 
-use crate::conclusions::{by_reason, join, with_interval};
-use crate::quantity::{percent, rate};
+use crate::figures::quantity::{percent, rate};
+use crate::points::conclusions::{by_reason, join, with_interval};
 
 use super::saturation::{Maximum, Saturation, full_where};
 use super::{DataLimit, connections};

@@ -5,13 +5,13 @@ use weir_results::{FaultAction, FaultEvent, LoadSecond, Measurement, Reason};
 
 use super::model::{Column, Finding, KEEP, Place, Row, Table, Unit, Value};
 use super::{Finder, Former, Measured};
-use crate::axes::{Axes, with_axes};
-use crate::figure::{Figure, Repeated};
-use crate::grouping::Group;
-use crate::measured::{Repeat, Repeats};
-use crate::quantity::count;
-use crate::reasons::Metric;
-use crate::seconds::{Seconds, of_phase};
+use crate::figures::figure::{Figure, Repeated};
+use crate::figures::quantity::count;
+use crate::figures::seconds::{Seconds, of_phase};
+use crate::points::axes::{Axes, with_axes};
+use crate::points::grouping::Group;
+use crate::points::measured::{Repeat, Repeats};
+use crate::verdicts::reasons::Metric;
 
 /// Everything that a run says of faults of the upstream.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

@@ -9,10 +9,10 @@ use weir_results::{ArrivalModel, Cell, Role};
 
 use super::model::{Column, Finding, KEEP, Row, Table, Unit, Value};
 use super::{Finder, Former, Measured};
-use crate::axes::{Axes, axes_words};
-use crate::conclusions::with_interval;
+use crate::figures::quantity::bytes;
 use crate::points::Point;
-use crate::quantity::bytes;
+use crate::points::axes::{Axes, axes_words};
+use crate::points::conclusions::with_interval;
 
 pub use carried::{CarriedLoad, CarriedRow};
 pub use starts::{StartRow, Starts};

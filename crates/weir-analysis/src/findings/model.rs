@@ -6,11 +6,11 @@
 use serde::Serialize;
 use weir_results::Reason;
 
-use crate::axes::{Axes, at_axes};
-use crate::figure::Figure;
+use crate::figures::figure::Figure;
+use crate::figures::quantity;
 use crate::points;
-use crate::quantity;
-use crate::reasons::reason_name;
+use crate::points::axes::{Axes, at_axes};
+use crate::verdicts::reasons::reason_name;
 
 /// What a run says about one question.
 #[derive(Clone, Debug, PartialEq, Serialize)]

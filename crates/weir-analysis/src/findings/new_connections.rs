@@ -6,14 +6,14 @@ use weir_results::{ArrivalModel, DIRECT, Run, TlsResult};
 
 use super::model::{Column, Finding, KEEP, Row, Table, Unit, Value};
 use super::{Finder, Former, Measured};
-use crate::axes::{Axes, at_axes, with_axes};
-use crate::conclusions::ranked;
-use crate::figure::{Figure, Sample};
-use crate::grouping::Group;
-use crate::measured::{Repeat, Repeats};
+use crate::figures::figure::{Figure, Sample};
+use crate::figures::quantity::{count, rate, time_ns};
+use crate::points::axes::{Axes, at_axes, with_axes};
+use crate::points::conclusions::ranked;
+use crate::points::grouping::Group;
+use crate::points::measured::{Repeat, Repeats};
 use crate::points::{self, Point};
-use crate::quantity::{count, rate, time_ns};
-use crate::reasons::Metric;
+use crate::verdicts::reasons::Metric;
 
 /// A load whose connections end after so many requests.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -4,14 +4,14 @@ use weir_results::{FaultAction, FaultEvent, LoadSecond, Measurement, Reason};
 
 use super::model::{Column, Finding, KEEP, Place, Row, Table, Unit, Value};
 use super::{Finder, Former, Measured};
-use crate::axes::with_axes;
-use crate::conclusions::with_interval;
-use crate::figure::{Figure, Repeated, Sample};
-use crate::grouping::Group;
-use crate::measured::Repeats;
-use crate::quantity::time_ns;
-use crate::reasons::Metric;
-use crate::seconds::{Seconds, of_phase};
+use crate::figures::figure::{Figure, Repeated, Sample};
+use crate::figures::quantity::time_ns;
+use crate::figures::seconds::{Seconds, of_phase};
+use crate::points::axes::with_axes;
+use crate::points::conclusions::with_interval;
+use crate::points::grouping::Group;
+use crate::points::measured::Repeats;
+use crate::verdicts::reasons::Metric;
 
 pub(super) const FINDER: Finder = Finder { key: KEY, columns: &[&COLUMNS], find };
 

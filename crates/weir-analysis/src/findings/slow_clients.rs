@@ -5,14 +5,14 @@ use weir_results::{SlowClients, SlowCounts};
 
 use super::model::{Column, Finding, KEEP, Row, Table, Unit, Value};
 use super::{Finder, Former, Measured};
-use crate::axes::{Axes, with_axes};
-use crate::conclusions::with_interval;
-use crate::figure::{Figure, Sample};
-use crate::grouping::Group;
-use crate::measured::{Repeat, Repeats};
-use crate::quantity::{bytes, count, time_ns};
-use crate::reasons::Metric;
-use crate::seconds::{Seconds, of_phase};
+use crate::figures::figure::{Figure, Sample};
+use crate::figures::quantity::{bytes, count, time_ns};
+use crate::figures::seconds::{Seconds, of_phase};
+use crate::points::axes::{Axes, with_axes};
+use crate::points::conclusions::with_interval;
+use crate::points::grouping::Group;
+use crate::points::measured::{Repeat, Repeats};
+use crate::verdicts::reasons::Metric;
 
 /// A gateway at a load with slow clients beside it.
 #[derive(Clone, Debug, PartialEq, Serialize)]

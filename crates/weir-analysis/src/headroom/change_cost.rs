@@ -5,13 +5,13 @@ use serde::Serialize;
 use weir_results::{Changed, LoadSecond, Measurement, Reason, RouteChange};
 
 use super::route_cost::ratio;
-use crate::axes::Axes;
-use crate::figure::{Figure, Repeated, Sample};
-use crate::grouping::Group;
-use crate::measured::{Repeat, Repeats};
-use crate::quantity::time_ns;
-use crate::reasons::Metric;
-use crate::seconds::{Seconds, of_phase};
+use crate::figures::figure::{Figure, Repeated, Sample};
+use crate::figures::quantity::time_ns;
+use crate::figures::seconds::{Seconds, of_phase};
+use crate::points::axes::Axes;
+use crate::points::grouping::Group;
+use crate::points::measured::{Repeat, Repeats};
+use crate::verdicts::reasons::Metric;
 
 /// How long after it was in force a change is still near, seconds.
 const NEAR_AFTER_S: f64 = 1.0;

@@ -1,10 +1,10 @@
 //! Sentences about headroom, each implied by its figures (METHOD 21).
 
 use super::{ChangeCost, Curve, Headroom, Over, Quiet, RouteCost, Scalability, seen_after};
-use crate::axes::with_axes;
-use crate::conclusions::{by_reason, join, with_interval};
-use crate::figure::Figure;
-use crate::quantity::{count, counted, number, percent, rate, time_ns};
+use crate::figures::figure::Figure;
+use crate::figures::quantity::{count, counted, number, percent, rate, time_ns};
+use crate::points::axes::with_axes;
+use crate::points::conclusions::{by_reason, join, with_interval};
 
 pub(super) fn conclude(headroom: &Headroom) -> Vec<String> {
     let mut sentences: Vec<String> = headroom.curves.iter().filter_map(bend).collect();

@@ -6,13 +6,13 @@ use weir_results::{ArrivalModel, DIRECT, DIRECT_TWIN, Run, StepRecord};
 
 use super::scalability::{Over, Scalability, USL_CORES_MIN, USL_POINTS_MIN, usl};
 use super::{Fit, Fitted, fit, knee};
-use crate::axes::Axes;
 use crate::experiments::Experiment;
-use crate::figure::{Figure, Repeated, Sample};
-use crate::grouping::Group;
-use crate::measured::{Repeats, latency_ns};
+use crate::figures::figure::{Figure, Repeated, Sample};
+use crate::points::axes::Axes;
+use crate::points::grouping::Group;
+use crate::points::measured::{Repeats, latency_ns};
 use crate::points::{Point, Row};
-use crate::reasons::Metric;
+use crate::verdicts::reasons::Metric;
 
 /// The latencies of a curve, from the lowest.
 pub const CURVE_LATENCIES: [&str; 3] = ["p50", "p90", "p99"];

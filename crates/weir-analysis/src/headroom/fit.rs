@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::Fitted;
 use super::least_squares::solve;
-use crate::quantity::{percent, rate};
+use crate::figures::quantity::{percent, rate};
 
 /// Points that a fit of three parameters needs.
 const POINTS_MIN: usize = 5;

@@ -4,8 +4,8 @@ use serde::Serialize;
 use serde_json::Value;
 use weir_results::{ArrivalModel, Reason};
 
-use crate::axes::Axes;
-use crate::figure::Figure;
+use crate::figures::figure::Figure;
+use crate::points::axes::Axes;
 use crate::points::{Point, Row};
 
 /// Axes that say how many routes there are.

@@ -5,9 +5,9 @@ use serde::Serialize;
 
 use super::Fitted;
 use super::least_squares::{Solution, solve};
-use crate::axes::Axes;
-use crate::interval::{CONFIDENCE, t_quantile};
-use crate::quantity::number;
+use crate::figures::interval::{CONFIDENCE, t_quantile};
+use crate::figures::quantity::number;
+use crate::points::axes::Axes;
 
 /// Points that a fit needs (METHOD 18).
 pub const USL_POINTS_MIN: usize = 6;

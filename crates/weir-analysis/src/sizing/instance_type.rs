@@ -7,9 +7,9 @@ use weir_results::{ArrivalModel, DIRECT, Reason, Role, Run};
 use super::searched::SearchedFor;
 use super::{Bound, bounds_of};
 use crate::added::common_name;
-use crate::axes::{Axes, axes_words};
-use crate::conclusions::why_no_headline;
-use crate::figure::{Figure, Repeated, Sample};
+use crate::figures::figure::{Figure, Repeated, Sample};
+use crate::points::axes::{Axes, axes_words};
+use crate::points::conclusions::why_no_headline;
 use crate::points::{Point, Row};
 use crate::summary::Summary;
 

@@ -1,9 +1,9 @@
 //! The sentences of a sizing. `assets/sizing.js` of the report says the same, word by word.
 
 use super::{SearchedFor, Shown, Span};
-use crate::quantity::{counted, range, rate};
+use crate::figures::quantity::{counted, range, rate};
 
-pub(super) use crate::quantity::{percent, time_ns as time};
+pub(super) use crate::figures::quantity::{percent, time_ns as time};
 
 /// A quantile's name for people: `p999` is p99.9.
 pub(super) fn title(name: &str) -> &str {

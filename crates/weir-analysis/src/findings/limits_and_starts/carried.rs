@@ -4,13 +4,13 @@ use serde::Serialize;
 use weir_results::{Run, TlsResult, is_baseline};
 
 use super::{by_limit, limit_cpus, without_limit};
-use crate::axes::Axes;
-use crate::figure::{Figure, Sample};
+use crate::figures::figure::{Figure, Sample};
 use crate::findings::new_connections::per_connection;
-use crate::grouping::Group;
-use crate::measured::{Repeat, Repeats};
 use crate::points::Point;
-use crate::reasons::Metric;
+use crate::points::axes::Axes;
+use crate::points::grouping::Group;
+use crate::points::measured::{Repeat, Repeats};
+use crate::verdicts::reasons::Metric;
 
 const DAY_S: f64 = 86_400.0;
 

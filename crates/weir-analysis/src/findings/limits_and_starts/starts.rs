@@ -7,9 +7,9 @@ use serde_json::Value;
 use weir_results::{Cell, CellOutcome, ColdStart, FileKind, Reason, Role, Run, Thresholds};
 
 use super::{by_limit, limit_cpus, without_limit};
-use crate::axes::Axes;
-use crate::figure::{Figure, Repeated, Sample};
-use crate::grouping::{compare_axes, gateway_names};
+use crate::figures::figure::{Figure, Repeated, Sample};
+use crate::points::axes::Axes;
+use crate::points::grouping::{compare_axes, gateway_names};
 
 /// The field of the number of domains, and what it begins with as all fields of the topology.
 const DOMAINS: &str = "topology.domains";

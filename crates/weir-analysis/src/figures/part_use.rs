@@ -3,7 +3,7 @@
 use serde::Serialize;
 use weir_results::{NetworkUsage, Part, Role, Usage};
 
-use crate::measured::Repeat;
+use crate::points::measured::Repeat;
 
 /// What a part of the rig used: means over the repeats of a row whose CPU use counts, but for what is named a greatest;
 /// where none counts, over all. What was not measured is `None`.

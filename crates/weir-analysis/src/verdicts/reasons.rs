@@ -2,7 +2,7 @@
 
 use weir_results::{Reason, Verdicts};
 
-use crate::quantity::counted;
+use crate::figures::quantity::counted;
 
 /// A metric that a verdict is given for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -2,7 +2,7 @@
 
 use weir_results::{Cell, CellOutcome, HostProcess, HostShare, Measurement, Reason};
 
-use crate::quantity::counted;
+use crate::figures::quantity::counted;
 
 /// Cores from which on a process is named.
 const NAMED_CORES: f64 = 0.01;

@@ -22,8 +22,8 @@ use std::slice;
 
 use weir_results::{LoadRecord, LoadSecond, new_histogram, quantile_ns};
 
-use crate::interval::t_quantile;
-use crate::quantity::{percent, rate, time_ns};
+use crate::figures::interval::t_quantile;
+use crate::figures::quantity::{percent, rate, time_ns};
 
 /// Seconds in each third at least, so that a phase under twelve is not judged. A straight drift spreads the seconds of
 /// a third too: without any noise, the difference of thirds of three is 7.3 times its standard error, where chance

@@ -3,9 +3,9 @@
 use serde::Serialize;
 use weir_results::Reason;
 
-use crate::figure::{Figure, Repeated, Sample};
-use crate::measured::{Repeat, Repeats};
-use crate::reasons::Metric;
+use crate::figures::figure::{Figure, Repeated, Sample};
+use crate::points::measured::{Repeat, Repeats};
+use crate::verdicts::reasons::Metric;
 
 /// Quantiles for which the added latency is given.
 pub const ADDED: [&str; 5] = ["mean", "p50", "p90", "p99", "p999"];

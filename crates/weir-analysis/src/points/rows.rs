@@ -2,16 +2,16 @@
 
 use weir_results::{ArrivalModel, Reason, Role, Usage};
 
-use crate::baseline::{added_latency, ratio_to_direct};
-use crate::counts::RequestCounts;
-use crate::cpu_range::cpu_range;
-use crate::curve::{self, CurvePoint};
-use crate::errors::ErrorShare;
-use crate::figure::{Figure, Sample};
-use crate::measured::{Repeat, Repeats, role_usage};
-use crate::part_use::{PartUse, part_use};
+use crate::figures::counts::RequestCounts;
+use crate::figures::cpu_range::cpu_range;
+use crate::figures::curve::{self, CurvePoint};
+use crate::figures::errors::ErrorShare;
+use crate::figures::figure::{Figure, Sample};
+use crate::figures::part_use::{PartUse, part_use};
+use crate::points::baseline::{added_latency, ratio_to_direct};
+use crate::points::measured::{Repeat, Repeats, role_usage};
 use crate::points::{LATENCIES, Row};
-use crate::reasons::Metric;
+use crate::verdicts::reasons::Metric;
 
 /// The row of a gateway, with `direct` as its baseline.
 pub(crate) fn row(

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use weir_results::Reason;
 
-use crate::interval::{Estimate, of_differences, of_figures};
+use crate::figures::interval::{Estimate, of_differences, of_figures};
 
 /// Valid repeats that a headline needs (METHOD 11).
 pub const HEADLINE_REPEATS: usize = 3;

@@ -5,11 +5,11 @@ use weir_results::{
     Thresholds, Usage,
 };
 
-use crate::host_noise;
-use crate::missing;
-use crate::quantity::{cores, count, counted, number, percent, rate, time_ns};
-use crate::reasons::verdicts;
-use crate::stationary;
+use crate::figures::quantity::{cores, count, counted, number, percent, rate, time_ns};
+use crate::verdicts::host_noise;
+use crate::verdicts::missing;
+use crate::verdicts::reasons::verdicts;
+use crate::verdicts::stationary;
 
 /// In-flight requests and rate x mean latency may differ by this factor: samples are few, and bursts long.
 const IN_FLIGHT_FACTOR: f64 = 1.5;

@@ -3,12 +3,12 @@
 use serde::Serialize;
 use weir_results::{Objective, Reason};
 
-use crate::conclusions::with_interval;
-use crate::errors::ErrorShare;
-use crate::figure::{Figure, Repeated, Sample, counted_reasons};
+use crate::figures::errors::ErrorShare;
+use crate::figures::figure::{Figure, Repeated, Sample, counted_reasons};
+use crate::figures::quantity::{counted, percent, time_ns};
 use crate::points::Row;
-use crate::quantity::{counted, percent, time_ns};
-use crate::reasons::in_repeats;
+use crate::points::conclusions::with_interval;
+use crate::verdicts::reasons::in_repeats;
 
 /// Whether an objective was met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use weir_results::{Cell, LoadSecond, Measurement, Role, UsageSecond, new_histogram, quantile_ns};
 
-use crate::heat::{Heat, Shares};
+use crate::figures::heat::{Heat, Shares};
 
 /// Throughput, latency and the use of resources, step by step; missing samples are `None`.
 ///

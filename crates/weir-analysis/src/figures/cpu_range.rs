@@ -3,8 +3,8 @@
 use serde::Serialize;
 use weir_results::{Measurement, Part, Role};
 
-use crate::measured::{Repeat, data_usage};
-use crate::reasons::Metric;
+use crate::points::measured::{Repeat, data_usage};
+use crate::verdicts::reasons::Metric;
 
 /// Sampled seconds begin at whole seconds of the load; this much is rounding.
 const ROUNDING_S: f64 = 1e-6;

@@ -5,8 +5,8 @@ use std::cmp::Ordering;
 use serde_json::Value;
 use weir_results::{ArrivalModel, Cell, CellOutcome, DIRECT, DIRECT_TWIN, Run};
 
-use crate::axes::Axes;
-use crate::measured::{Repeat, Repeats};
+use crate::points::axes::Axes;
+use crate::points::measured::{Repeat, Repeats};
 
 /// The measurements of one load at one point of the axes.
 pub(crate) struct Group<'a> {

@@ -3,10 +3,10 @@
 //! Noise is a property of the repeats together, so no cell has it: each repeat stays valid, and the figure over them
 //! is no headline.
 
-use crate::conclusions::with_interval;
-use crate::figure::Figure;
+use crate::figures::figure::Figure;
+use crate::figures::quantity::{bytes, percent, rate, time_ns};
 use crate::points::Row;
-use crate::quantity::{bytes, percent, rate, time_ns};
+use crate::points::conclusions::with_interval;
 
 /// Quantiles that conclusions are drawn from.
 const QUOTED: [&str; 2] = ["p50", "p99"];

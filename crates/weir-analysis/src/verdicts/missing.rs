@@ -2,8 +2,8 @@
 
 use weir_results::Thresholds;
 
-use crate::judge::Evidence;
-use crate::quantity::{number, percent};
+use crate::figures::quantity::{number, percent};
+use crate::verdicts::judge::Evidence;
 
 /// Says how many connections were missing, where that is too many: requests that they would have carried are late, or
 /// in a closed loop were never sent, and no count of requests shows it.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use weir_results::{Cell, CpuSeconds, Measurement, NetworkUsage, Part, Reason, Role, TimesNs, Usage};
 
-use crate::figure::{Repeated, Sample};
-use crate::reasons::{Metric, reasons_for};
+use crate::figures::figure::{Repeated, Sample};
+use crate::verdicts::reasons::{Metric, reasons_for};
 
 /// One load of one cell.
 #[derive(Clone, Copy)]

@@ -7,8 +7,8 @@
 use serde::Serialize;
 use weir_results::{Reason, Requests};
 
-use crate::measured::Repeat;
-use crate::reasons::Metric;
+use crate::points::measured::Repeat;
+use crate::verdicts::reasons::Metric;
 
 /// The error share of one repeat.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -6,11 +6,11 @@
 use weir_results::{ArrivalModel, BoundBy};
 
 use crate::added::claims;
-use crate::figure::Figure;
-use crate::objective::{Met, ObjectiveResult};
+use crate::figures::figure::Figure;
+use crate::figures::quantity::{bytes, counted, number, percent, range, rate, time_ns};
+use crate::points::objective::{Met, ObjectiveResult};
 use crate::points::{Point, Row};
-use crate::quantity::{bytes, counted, number, percent, range, rate, time_ns};
-use crate::reasons::reason_name;
+use crate::verdicts::reasons::reason_name;
 
 /// What is compared, and how it is said.
 struct Comparison {

@@ -2,7 +2,7 @@
 
 use weir_results::{LoadSecond, Measurement, new_histogram, quantile_ns};
 
-use crate::figure::Sample;
+use crate::figures::figure::Sample;
 
 /// Seconds of a phase.
 #[derive(Default)]

@@ -1,6 +1,6 @@
 //! How throughput grows with the cores that a gateway may use.
 
-use crate::figure::Figure;
+use crate::figures::figure::Figure;
 use crate::points::Row;
 
 /// A gateway at one CPU limit, beside the least that it was given.
@@ -32,7 +32,7 @@ mod tests {
     use weir_results::Reason;
 
     use super::*;
-    use crate::figure::{Repeated, Sample};
+    use crate::figures::figure::{Repeated, Sample};
 
     fn figure(repeats: &[(f64, &[Reason])]) -> Figure {
         let repeated = |(repeat, (value, reasons)): (usize, &(f64, &[Reason]))| Repeated {

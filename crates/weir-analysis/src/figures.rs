@@ -1,0 +1,14 @@
+//! Values over repeats: means, intervals, curves, and how they are printed.
+
+pub(crate) mod counts;
+pub(crate) mod cpu_range;
+pub(crate) mod curve;
+pub(crate) mod errors;
+pub(crate) mod figure;
+pub(crate) mod heat;
+pub mod interval;
+pub(crate) mod noise;
+pub(crate) mod part_use;
+pub mod quantity;
+pub(crate) mod seconds;
+pub(crate) mod timeline;
