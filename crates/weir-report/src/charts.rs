@@ -1,86 +1,16 @@
-//! A fixed colour per gateway, and what the page's script computes with.
+//! Charts of a report: what is drawn, and how.
 
-use serde::Serialize;
-use weir_analysis::Summary;
-use weir_analysis::sizing::InstanceType;
-use weir_results::DIRECT;
-
-/// Colours of the palette in the order in which gateways and parts take them that have none by their name.
-const FREE_COLORS: [&str; 11] =
-    ["amber", "violet", "brown", "teal", "red", "olive", "rose", "vermilion", "green", "blue", "pink"];
-
-/// The data island of the page, which the script sizes instances from.
-#[derive(Serialize)]
-pub(crate) struct Data<'a> {
-    gateways: Vec<Colored<'a>>,
-    sizing: Vec<InstanceType>,
-}
-
-/// A gateway with its colour's name.
-#[derive(Serialize)]
-pub(crate) struct Colored<'a> {
-    pub(crate) name: &'a str,
-    pub(crate) color: &'static str,
-}
-
-/// Collects the data.
-pub(crate) fn data(summary: &Summary, sizing: Vec<InstanceType>) -> Data<'_> {
-    Data { gateways: colors(summary), sizing }
-}
-
-/// The id of a load point in the page.
-pub(crate) fn point_id(index: usize) -> String {
-    format!("point-{index}")
-}
-
-/// A colour per gateway: the same in every report for the gateways that weir knows, else by order.
-pub(crate) fn colors(summary: &Summary) -> Vec<Colored<'_>> {
-    let names: Vec<&str> = summary.gateways.iter().map(|gateway| gateway.name.as_str()).collect();
-    let fixed = |name: &str| match name {
-        "weir" => Some("blue"),
-        "nginx" => Some("green"),
-        "haproxy" => Some("vermilion"),
-        "envoy" => Some("pink"),
-        DIRECT => Some("grey"),
-        _ => None,
-    };
-    let taken = distinct(&names, fixed);
-    names.into_iter().zip(taken).map(|(name, color)| Colored { name, color }).collect()
-}
-
-/// A colour for each name: its own, or else one that no other has, while there are some.
-pub(crate) fn distinct(names: &[&str], own: impl Fn(&str) -> Option<&'static str>) -> Vec<&'static str> {
-    let owned: Vec<&str> = names.iter().filter_map(|name| own(name)).collect();
-    let mut free = FREE_COLORS.iter().filter(|color| !owned.contains(*color)).cycle();
-    names.iter().map(|name| own(name).or_else(|| free.next().copied()).unwrap_or("amber")).collect()
-}
-
-/// The colour of a gateway.
-pub(crate) fn color_of(summary: &Summary, gateway: &str) -> &'static str {
-    colors(summary)
-        .into_iter()
-        .find(|colored| colored.name == gateway)
-        .map_or("grey", |colored| colored.color)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_without_a_colour_take_those_that_nobody_has() {
-        let own = |name: &str| match name {
-            "a" => Some("violet"),
-            "b" => Some("amber"),
-            _ => None,
-        };
-        assert_eq!(distinct(&["a", "x", "b", "y"], own), ["violet", "brown", "amber", "teal"]);
-        let many: Vec<String> = (0..FREE_COLORS.len()).map(|n| n.to_string()).collect();
-        let many: Vec<&str> = many.iter().map(String::as_str).collect();
-        let mut colors = distinct(&many, own);
-        colors.sort_unstable();
-        colors.dedup();
-        assert_eq!(colors.len(), FREE_COLORS.len());
-        assert!(colors.iter().all(|color| crate::svg::color_names().any(|known| known == *color)));
-    }
-}
+pub(crate) mod axes;
+pub(crate) mod change_marks;
+pub(crate) mod colors;
+pub(crate) mod data_table;
+pub(crate) mod event_chart;
+pub(crate) mod figures;
+pub(crate) mod finding_charts;
+pub(crate) mod headroom_chart;
+pub(crate) mod heat;
+pub(crate) mod pictures;
+pub(crate) mod series;
+pub(crate) mod svg;
+pub(crate) mod sweep;
+pub(crate) mod timelines;

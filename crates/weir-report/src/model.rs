@@ -1,8 +1,11 @@
 //! The report model: what every format says, before it is drawn.
 
+pub(crate) mod plot;
+pub(crate) mod scale;
+
 use serde::Serialize;
 
-use crate::unequal::Unequal;
+use crate::sections::unequal::Unequal;
 
 /// A whole report.
 #[derive(Clone, Debug, Serialize)]

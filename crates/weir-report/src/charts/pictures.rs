@@ -1,0 +1,92 @@
+//! The pictures beside a report: every chart of the page as a file.
+
+use weir_analysis::Summary;
+use weir_results::ArrivalModel;
+
+use crate::charts::finding_charts;
+use crate::charts::heat::HeatMap;
+use crate::charts::series::{curve, of_point, series_id};
+use crate::charts::svg::{Layout, bars, chart, comparison, heat_maps};
+use crate::charts::timelines::CellTimeline;
+use crate::model::plot::Plot;
+
+/// Where pictures are, below the folder of the report; that of the headlines is in the folder itself.
+pub(crate) const FOLDER: &str = "charts";
+
+/// A picture.
+pub(crate) struct Picture {
+    pub(crate) id: String,
+    /// Its file, from the folder of the report.
+    pub(crate) path: String,
+    pub(crate) title: String,
+    pub(crate) shows: Shows,
+    pub(crate) svg: String,
+}
+
+/// What a picture is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shows {
+    /// The headlines of all load points.
+    Headlines,
+    /// Figures over the axes.
+    Axes,
+    /// The load point at this place of the summary.
+    Point(usize),
+}
+
+/// Every picture of the run `name`: its headlines, `plots` over the axes, and for each load point curves, series and
+/// heat maps.
+pub(crate) fn pictures(
+    name: &str,
+    summary: &Summary,
+    plots: &[Plot],
+    timelines: &[CellTimeline<'_>],
+) -> Vec<Picture> {
+    let drawn = |plot: &Plot, shows| {
+        picture(
+            plot.id.clone(),
+            plot.title.clone(),
+            shows,
+            chart(plot, Layout::file(plot.panels.len())).file(),
+        )
+    };
+    let headlines = comparison(summary).map(|svg| Picture {
+        id: "comparison".into(),
+        path: "comparison.svg".into(),
+        title: format!("{name} compared"),
+        shows: Shows::Headlines,
+        svg,
+    });
+    let mut pictures: Vec<Picture> = headlines.into_iter().collect();
+    pictures.extend(plots.iter().map(|plot| drawn(plot, Shows::Axes)));
+    pictures.extend(finding_charts::charts(summary).into_iter().map(|chart| {
+        let title = format!("{}: {}", chart.title, chart.setting);
+        let svg = bars(&title, vec![(title.clone(), chart.unit, chart.bars)]).file();
+        picture(chart.id, title, Shows::Axes, svg)
+    }));
+    for (at, point) in summary.points.iter().enumerate() {
+        let curve = (point.model == ArrivalModel::Open).then(|| curve(summary, at)).flatten();
+        let series = of_point(summary, at, timelines);
+        pictures.extend(curve.iter().chain(&series).map(|plot| drawn(plot, Shows::Point(at))));
+        pictures.extend(heat(summary, at, timelines));
+    }
+    pictures
+}
+
+/// The heat maps of the first repeat of a load point.
+fn heat(summary: &Summary, at: usize, timelines: &[CellTimeline<'_>]) -> Option<Picture> {
+    let here = || timelines.iter().filter(|of| of.point == at);
+    let repeat = here().map(|of| of.cell.key.repeat).min()?;
+    let mut maps: Vec<HeatMap<'_>> = here()
+        .filter(|of| of.cell.key.repeat == repeat)
+        .map(|of| HeatMap { gateway: &of.cell.key.gateway, timeline: &of.timeline })
+        .collect();
+    maps.sort_by_key(|map| summary.gateways.iter().position(|gateway| gateway.name == map.gateway));
+    let title = format!("Latency per step, repeat {}", u64::from(repeat) + 1);
+    let svg = heat_maps(&title, &summary.points[at].words(), &maps)?.file();
+    Some(picture(series_id(at, "heat"), title, Shows::Point(at), svg))
+}
+
+fn picture(id: String, title: String, shows: Shows, svg: String) -> Picture {
+    Picture { path: format!("{FOLDER}/{id}.svg"), id, title, shows, svg }
+}

@@ -1,0 +1,397 @@
+//! Charts over the axes of a run: what figures do as one value changes, with a panel for each of the others.
+
+use std::collections::BTreeSet;
+
+use weir_analysis::{Figure, Point, Row, Summary, bound_name, scaling};
+use weir_results::{ArrivalModel, Cell, Run};
+
+use crate::charts::axes::{Axis, concerns, paths, rest};
+use crate::charts::colors::color_of;
+use crate::charts::event_chart;
+use crate::charts::headroom_chart;
+use crate::model::plot::{Line, Marks, Panel, Plot, Spot, reach};
+use crate::model::scale::{Scale, Unit};
+use crate::sections::added;
+
+/// A figure that is drawn over an axis.
+struct Metric {
+    name: &'static str,
+    slug: &'static str,
+    unit: Unit,
+    /// Whether the direct baseline has it.
+    of_direct: bool,
+    of: fn(&Row) -> Option<&Figure>,
+}
+
+const THROUGHPUT: Metric = Metric {
+    name: "Throughput",
+    slug: "throughput",
+    unit: Unit::PerSecond,
+    of_direct: true,
+    of: |row| Some(&row.throughput_per_s),
+};
+const P50: Metric = Metric {
+    name: "p50 latency",
+    slug: "p50",
+    unit: Unit::Nanoseconds,
+    of_direct: true,
+    of: |row| row.latency("p50"),
+};
+const P99: Metric = Metric {
+    name: "p99 latency",
+    slug: "p99",
+    unit: Unit::Nanoseconds,
+    of_direct: true,
+    of: |row| row.latency("p99"),
+};
+const CPU: Metric = Metric {
+    name: "CPU time per request",
+    slug: "cpu-per-request",
+    unit: Unit::Microseconds,
+    of_direct: false,
+    of: |row| Some(&row.cpu_us_per_request),
+};
+
+/// Points of one load, or of several that differ in size, laid out along one scale.
+struct Sweep<'a> {
+    /// What is on the horizontal scale, in words and as part of a file's name.
+    title: String,
+    slug: String,
+    unit: Unit,
+    values: Vec<(f64, String)>,
+    setting: String,
+    panels: Vec<(String, Vec<(f64, &'a Point)>)>,
+}
+
+/// The charts of faults and changes, of headroom, and those over the axes; none for a run without any.
+pub(crate) fn plots(run: &Run, summary: &Summary, cells: &[Cell]) -> Vec<Plot> {
+    let mut plots = event_chart::plots(summary, cells);
+    plots.extend(headroom_chart::plots(summary, cells));
+    let mut known: Vec<&str> = Vec::new();
+    for load in summary.points.iter().map(|point| point.load.as_str()) {
+        if known.contains(&load) {
+            continue;
+        }
+        known.push(load);
+        let points: Vec<&Point> = summary.points.iter().filter(|point| point.load == load).collect();
+        // A curve has its rates side by side, and a chart for each of them would be a dozen.
+        if points.iter().any(|point| summary.headroom.has_point(point)) {
+            continue;
+        }
+        plots.extend(of_load(run, summary, load, &points));
+    }
+    for model in [ArrivalModel::Closed, ArrivalModel::Open] {
+        let points: Vec<&Point> = summary.points.iter().filter(|point| point.model == model).collect();
+        let sweep = over_loads(run, model, &points);
+        plots.extend(sweep.iter().flat_map(|sweep| {
+            [THROUGHPUT, P50, P99, CPU]
+                .iter()
+                .filter_map(|metric| plot(summary, sweep, metric))
+                .collect::<Vec<_>>()
+        }));
+    }
+    plots.extend(added::plots(summary));
+    name_apart(&mut plots);
+    plots
+}
+
+/// Loads may be named so that nothing of their names is left in a file's.
+fn name_apart(plots: &mut [Plot]) {
+    for place in 1..plots.len() {
+        let (before, plot) = plots.split_at_mut(place);
+        if before.iter().any(|other| other.id == plot[0].id) {
+            plot[0].id += &format!("-{}", place + 1);
+        }
+    }
+}
+
+/// The charts of one load: figures over the fastest axis, scaling over the CPU limit, CPU time over the load's size.
+fn of_load(run: &Run, summary: &Summary, load: &str, points: &[&Point]) -> Vec<Plot> {
+    let axes: Vec<Axis> = paths(run, points)
+        .iter()
+        .filter(|path| concerns(path, load))
+        .filter_map(|path| Axis::of(run, points, path))
+        .collect();
+    let Some(fastest) = axes.first() else { return Vec::new() };
+    let sweep = Sweep::over(fastest, load, points);
+    let mut plots: Vec<Plot> =
+        [THROUGHPUT, P50, P99, CPU].iter().filter_map(|metric| plot(summary, &sweep, metric)).collect();
+    if let Some(cpus) = axes.iter().find(|axis| axis.is_cpu_limit())
+        && points.iter().all(|point| point.model == ArrivalModel::Closed)
+    {
+        plots.extend(scaling_plots(summary, &Sweep::over(cpus, load, points)));
+    }
+    if let Some(size) = axes.iter().skip(1).find(|axis| axis.is_load_size()) {
+        plots.extend(plot(summary, &Sweep::over(size, load, points), &CPU));
+    }
+    plots
+}
+
+impl<'a> Sweep<'a> {
+    fn over(axis: &Axis, load: &str, points: &[&'a Point]) -> Self {
+        let drawn = |path: &str| path == axis.path || axis.determines(path, points);
+        let placed =
+            points.iter().filter_map(|point| Some((rest(point, drawn, points), axis.place(point)?, *point)));
+        let constant = points.iter().all(|point| (point.connections, point.rate_per_s) == size(points[0]));
+        Self {
+            title: axis.path.clone(),
+            slug: slug(&format!("{} {load}", axis.path)),
+            unit: axis.unit,
+            values: axis.values(),
+            setting: match points.first() {
+                Some(point) if constant => format!("{load} ({})", load_words(point)),
+                _ => load.to_owned(),
+            },
+            panels: panels(placed),
+        }
+    }
+}
+
+/// The loads of one model over their sizes, where they have several at the same point of the axes and differ in nothing
+/// else.
+fn over_loads<'a>(run: &Run, model: ArrivalModel, points: &[&'a Point]) -> Option<Sweep<'a>> {
+    let loads: BTreeSet<&str> = points.iter().map(|point| point.load.as_str()).collect();
+    let kinds: BTreeSet<String> = loads.iter().map(|load| without_size(run, load)).collect();
+    if kinds.len() > 1 {
+        return None;
+    }
+    let place = |point: &Point| match model {
+        ArrivalModel::Closed => Some(f64::from(point.connections)),
+        ArrivalModel::Open => point.rate_per_s,
+    };
+    let placed =
+        points.iter().filter_map(|point| Some((rest(point, |_| false, points), place(point)?, *point)));
+    let panels = panels(placed);
+    // Two loads of one size differ in something else, which no such scale shows.
+    let apart = |of: &[(f64, &Point)]| of.windows(2).all(|pair| pair[0].0 < pair[1].0);
+    if loads.len() < 2 || !panels.iter().all(|(_, points)| points.len() > 1 && apart(points)) {
+        return None;
+    }
+    let mut values: Vec<f64> =
+        panels.iter().flat_map(|(_, points)| points.iter().map(|(at, _)| *at)).collect();
+    values.sort_by(f64::total_cmp);
+    values.dedup();
+    let (title, unit, words) = match model {
+        ArrivalModel::Closed => ("connections", Unit::Plain, "closed loads"),
+        ArrivalModel::Open => ("offered rate", Unit::PerSecond, "open loads"),
+    };
+    let label = |at: f64| weir_analysis::quantity::count(at.round() as u64);
+    Some(Sweep {
+        title: title.into(),
+        slug: slug(words),
+        unit,
+        values: values.into_iter().map(|at| (at, label(at))).collect(),
+        setting: words.into(),
+        panels,
+    })
+}
+
+/// A load as it is written, but for its size and its length.
+fn without_size(run: &Run, load: &str) -> String {
+    let mut written = run.scenario["loads"][load].clone();
+    if let Some(fields) = written.as_object_mut() {
+        fields.retain(|field, _| !["connections", "rate", "duration"].contains(&field.as_str()));
+    }
+    written.to_string()
+}
+
+/// Points by panel, each panel's in the order of the scale.
+fn panels<'a>(
+    placed: impl Iterator<Item = (String, f64, &'a Point)>,
+) -> Vec<(String, Vec<(f64, &'a Point)>)> {
+    let mut panels: Vec<(String, Vec<(f64, &'a Point)>)> = Vec::new();
+    for (title, at, point) in placed {
+        match panels.iter_mut().find(|(known, _)| *known == title) {
+            Some((_, points)) => points.push((at, point)),
+            None => panels.push((title, vec![(at, point)])),
+        }
+    }
+    panels.iter_mut().for_each(|(_, points)| points.sort_by(|(a, _), (b, _)| a.total_cmp(b)));
+    panels
+}
+
+fn plot(summary: &Summary, sweep: &Sweep<'_>, metric: &Metric) -> Option<Plot> {
+    let line = |gateway: &str, points: &[(f64, &Point)]| {
+        let spots = points.iter().filter_map(|(at, point)| {
+            let row = row_of(point, gateway).filter(|row| metric.of_direct || !row.is_direct())?;
+            spot(*at, row, (metric.of)(row)?, metric.unit, &sweep.said(*at))
+        });
+        Line { spots: spots.collect(), ..line_of(summary, gateway) }
+    };
+    let lines = |points: &[(f64, &Point)]| -> Vec<Line> {
+        let lines = summary.gateways.iter().map(|gateway| line(&gateway.name, points));
+        lines.filter(|line| !line.spots.is_empty()).collect()
+    };
+    let plot = sweep.plot(metric.name, metric.slug, metric.unit, lines)?;
+    // The latency of a closed load that nothing of counts is for nobody to quote, and stays in the tables.
+    let closed = sweep
+        .panels
+        .iter()
+        .flat_map(|(_, points)| points)
+        .all(|(_, point)| point.model == ArrivalModel::Closed);
+    let counts = plot
+        .panels
+        .iter()
+        .flat_map(|panel| &panel.lines)
+        .flat_map(|line| &line.spots)
+        .any(|spot| spot.counts);
+    (counts || !closed || metric.unit != Unit::Nanoseconds).then_some(plot)
+}
+
+/// Throughput over cores beside growth in proportion, and how much of it is left per core.
+fn scaling_plots(summary: &Summary, sweep: &Sweep<'_>) -> Vec<Plot> {
+    let gateways = || summary.gateways.iter().map(|gateway| gateway.name.as_str());
+    let rows = |gateway: &str, points: &[(f64, &Point)]| -> Vec<(f64, Row)> {
+        let rows = points.iter().filter_map(|(at, point)| Some((*at, row_of(point, gateway)?.clone())));
+        rows.filter(|(_, row)| !row.is_direct()).collect()
+    };
+    let throughput = |points: &[(f64, &Point)]| -> Vec<Line> {
+        let of_gateway = |gateway: &str| {
+            let rows = rows(gateway, points);
+            let spots = rows.iter().filter_map(|(at, row)| {
+                spot(*at, row, &row.throughput_per_s, Unit::PerSecond, &sweep.said(*at))
+            });
+            let measured = Line { spots: spots.collect(), ..line_of(summary, gateway) };
+            // Nothing is in proportion to what does not count.
+            let first = measured.spots.first().filter(|first| first.counts);
+            let base = first.and_then(|first| Some((first.x, first.y?)));
+            let ideal = base.map(|(cpus, per_s)| Line {
+                name: format!("{gateway}, in proportion"),
+                dashed: true,
+                marked: false,
+                spots: rows
+                    .iter()
+                    .map(|(at, _)| Spot {
+                        words: format!(
+                            "{gateway}, in proportion to {}: {}",
+                            sweep.said(*at),
+                            Unit::PerSecond.words(per_s * at / cpus)
+                        ),
+                        ..Spot::at(*at, Some(per_s * at / cpus))
+                    })
+                    .collect(),
+                ..line_of(summary, gateway)
+            });
+            [Some(measured), ideal]
+                .into_iter()
+                .flatten()
+                .filter(|line| !line.spots.is_empty())
+                .collect::<Vec<_>>()
+        };
+        gateways().flat_map(of_gateway).collect()
+    };
+    let efficiency = |points: &[(f64, &Point)]| -> Vec<Line> {
+        let of_gateway = |gateway: &str| {
+            let rows = rows(gateway, points);
+            let borrowed: Vec<(f64, &Row)> = rows.iter().map(|(at, row)| (*at, row)).collect();
+            let spots = scaling(&borrowed).into_iter().filter_map(|scaled| {
+                let (_, row) = rows.iter().find(|(at, _)| *at == scaled.cpus)?;
+                spot(scaled.cpus, row, &scaled.efficiency, Unit::Share, &sweep.said(scaled.cpus))
+            });
+            Line { spots: spots.collect(), ..line_of(summary, gateway) }
+        };
+        gateways().map(of_gateway).filter(|line| !line.spots.is_empty()).collect()
+    };
+    let title = "Efficiency: throughput per core relative to the lowest limit";
+    [
+        sweep.plot("Scaling: throughput", "scaling", Unit::PerSecond, throughput),
+        sweep.plot(title, "efficiency", Unit::Share, efficiency),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+impl Sweep<'_> {
+    /// A chart of `lines` in every panel; `None` where fewer than two places have a figure.
+    fn plot(
+        &self,
+        name: &str,
+        slug: &str,
+        unit: Unit,
+        lines: impl Fn(&[(f64, &Point)]) -> Vec<Line>,
+    ) -> Option<Plot> {
+        let panels: Vec<Panel> = self
+            .panels
+            .iter()
+            .map(|(title, points)| Panel { title: title.clone(), lines: lines(points) })
+            .filter(|panel| !panel.lines.is_empty())
+            .collect();
+        let mut places: Vec<f64> = panels
+            .iter()
+            .flat_map(|panel| &panel.lines)
+            .flat_map(|line| line.spots.iter().map(|spot| spot.x))
+            .collect();
+        places.sort_by(f64::total_cmp);
+        places.dedup();
+        if places.len() < 2 {
+            return None;
+        }
+        Some(Plot {
+            section: "",
+            note: "",
+            id: format!("{slug}-over-{}", self.slug),
+            title: format!("{name} over {}", self.title),
+            setting: self.setting.clone(),
+            x: Scale::of_values(&self.title, self.unit, &self.values),
+            y: Scale::of_figures(name, unit, reach(&panels).into_iter()),
+            marks: Marks::Dots,
+            shade_to: None,
+            panels,
+        })
+    }
+
+    /// A place on the scale in words: `limits.data.cpus = 0.5`.
+    fn said(&self, at: f64) -> String {
+        let label =
+            self.values.iter().find(|(place, _)| *place == at).map_or("", |(_, label)| label.as_str());
+        format!("{} = {label}", self.title)
+    }
+}
+
+fn row_of<'a>(point: &'a Point, gateway: &str) -> Option<&'a Row> {
+    point.rows.iter().find(|row| row.gateway == gateway)
+}
+
+fn line_of(summary: &Summary, gateway: &str) -> Line {
+    Line {
+        name: gateway.to_owned(),
+        color: color_of(summary, gateway),
+        dashed: gateway == weir_results::DIRECT,
+        marked: true,
+        spots: Vec::new(),
+    }
+}
+
+fn spot(at: f64, row: &Row, figure: &Figure, unit: Unit, place: &str) -> Option<Spot> {
+    let mut spot = Spot::of(at, figure, unit, &format!("{} at {place}", row.gateway))?;
+    let bounds: Vec<&str> = row.bounds().into_iter().map(|(bound, _)| bound_name(bound)).collect();
+    if !bounds.is_empty() {
+        spot.words += &format!("; bound by {}", bounds.join(", "));
+    }
+    Some(spot)
+}
+
+fn size(point: &Point) -> (u32, Option<f64>) {
+    (point.connections, point.rate_per_s)
+}
+
+/// The load of a point in words, without its axes.
+fn load_words(point: &Point) -> String {
+    let setting = point.setting();
+    setting.strip_suffix(&format!("; {}", point.axes_words())).map_or(setting.clone(), str::to_owned)
+}
+
+/// Words as part of a file's name.
+pub(crate) fn slug(words: &str) -> String {
+    const LONGEST: usize = 60;
+    let mut out = String::new();
+    for character in words.chars().take(LONGEST) {
+        if character.is_ascii_alphanumeric() {
+            out.push(character.to_ascii_lowercase());
+        } else if !out.is_empty() && !out.ends_with('-') {
+            out.push('-');
+        }
+    }
+    out.trim_end_matches('-').to_owned()
+}

@@ -1,0 +1,144 @@
+//! The files of a report: what each format writes, and what they share.
+
+use std::cell::OnceCell;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use weir_analysis::Summary;
+use weir_results::{Cell, Run};
+
+use crate::charts::pictures as picture_files;
+use crate::charts::pictures::{Picture, pictures};
+use crate::charts::sweep;
+use crate::charts::timelines::{CellTimeline, timelines};
+use crate::formats::folder;
+use crate::formats::html;
+use crate::formats::markdown;
+use crate::model::Report;
+use crate::model::plot::Plot;
+use crate::pages::cell_page;
+use crate::pages::cell_page::pages;
+use crate::sections::added;
+use crate::sections::build;
+
+/// A format that is a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileFormat {
+    /// `report.html`; beside it `cells/`, a page for each cell, and the same pictures
+    Html,
+    /// `report.md`, with `comparison.svg` and the pictures in `charts/` where something was measured
+    Markdown,
+    /// `cells.csv`, the table of `weir export --format csv`; beside it `findings.csv` and `added-latency.csv`, where there are such
+    Csv,
+}
+
+/// Files that were written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// `report.html`
+    pub html: PathBuf,
+    /// `report.md`
+    pub markdown: PathBuf,
+    /// `cells.csv`
+    pub csv: PathBuf,
+}
+
+/// Writes the files of one run's report into one folder; what several formats need is made once.
+pub struct Writer<'a> {
+    run: &'a Run,
+    cells: &'a [Cell],
+    summary: &'a Summary,
+    dir: &'a Path,
+    report: Report,
+    plots: Vec<Plot>,
+    timelines: OnceCell<Vec<CellTimeline<'a>>>,
+    /// The pictures, once they are written.
+    pictures: OnceCell<Vec<Picture>>,
+}
+
+/// Writes every file format into `dir`, which is made where it is missing.
+///
+/// # Errors
+/// When the directory cannot be made or a file cannot be written.
+pub fn write(run: &Run, cells: &[Cell], summary: &Summary, dir: &Path) -> io::Result<Written> {
+    let writer = Writer::new(run, cells, summary, dir);
+    Ok(Written {
+        html: writer.put(FileFormat::Html)?,
+        markdown: writer.put(FileFormat::Markdown)?,
+        csv: writer.put(FileFormat::Csv)?,
+    })
+}
+
+impl<'a> Writer<'a> {
+    /// A writer into `dir`, which is made where it is missing once something is written.
+    pub fn new(run: &'a Run, cells: &'a [Cell], summary: &'a Summary, dir: &'a Path) -> Self {
+        let report = build::build(run, cells, summary);
+        let plots = sweep::plots(run, summary, cells);
+        let (timelines, pictures) = (OnceCell::new(), OnceCell::new());
+        Self { run, cells, summary, dir, report, plots, timelines, pictures }
+    }
+
+    /// Writes one format, and gives the path of its main file.
+    ///
+    /// # Errors
+    /// When the directory cannot be made or a file cannot be written.
+    pub fn put(&self, format: FileFormat) -> io::Result<PathBuf> {
+        std::fs::create_dir_all(self.dir)?;
+        match format {
+            FileFormat::Html => self.html(),
+            FileFormat::Markdown => self.markdown(),
+            FileFormat::Csv => {
+                let table = weir_export::csv(self.run, self.cells).map_err(io::Error::other)?;
+                if let Some(added) = &self.summary.added {
+                    self.file("added-latency.csv", &added::csv(added))?;
+                }
+                if !self.summary.findings.is_empty() {
+                    self.file("findings.csv", &weir_export::findings_csv(self.summary))?;
+                }
+                self.file("cells.csv", &table)
+            }
+        }
+    }
+
+    fn html(&self) -> io::Result<PathBuf> {
+        let pictures = self.pictures()?;
+        if !self.cells.is_empty() {
+            std::fs::create_dir_all(self.dir.join(cell_page::FOLDER))?;
+        }
+        let pages = pages(self.run, self.cells, self.summary, self.timelines()).map_err(io::Error::other)?;
+        for page in &pages {
+            self.file(&page.path, &page.html)?;
+        }
+        let drawn = html::Drawn { plots: &self.plots, timelines: self.timelines(), pictures };
+        let page = html::draw(&self.report, self.run, self.summary, &drawn);
+        self.file("report.html", &page.map_err(io::Error::other)?)
+    }
+
+    fn markdown(&self) -> io::Result<PathBuf> {
+        let pictures = self.pictures()?;
+        self.file("report.md", &markdown::draw(&self.report, pictures))
+    }
+
+    fn timelines(&self) -> &[CellTimeline<'a>] {
+        self.timelines.get_or_init(|| timelines(self.summary, self.cells))
+    }
+
+    /// The pictures, which are written with the first format that shows them.
+    fn pictures(&self) -> io::Result<&[Picture]> {
+        if let Some(pictures) = self.pictures.get() {
+            return Ok(pictures);
+        }
+        let drawn = pictures(&self.run.name, self.summary, &self.plots, self.timelines());
+        if !drawn.is_empty() {
+            std::fs::create_dir_all(self.dir.join(picture_files::FOLDER))?;
+        }
+        for picture in &drawn {
+            self.file(&picture.path, &picture.svg)?;
+        }
+        Ok(self.pictures.get_or_init(|| drawn))
+    }
+
+    fn file(&self, name: &str, text: &str) -> io::Result<PathBuf> {
+        folder::put(self.dir, name, text)
+    }
+}

@@ -1,0 +1,83 @@
+//! The objective as tests in the form of JUnit, which continuous integration shows: a suite for each gateway, a test for
+//! each load point and bound. A missed bound is a failure, an undecided one is skipped with its reason, a cell that could
+//! not be measured is an error.
+
+use quick_junit::{NonSuccessKind, Report, SerializeError, TestCase, TestCaseStatus, TestSuite};
+use weir_analysis::{FailedCell, Met, ObjectiveResult, Point, Summary};
+use weir_results::{DIRECT, Run};
+
+use crate::sections::cells::cell_name;
+
+/// What stands in the `type` of what did not pass, where reports group by it.
+const MISSED: &str = "objective-missed";
+const UNKNOWN: &str = "objective-unknown";
+
+/// Draws the document.
+///
+/// # Errors
+/// When it cannot be written, which is a defect of weir.
+pub(crate) fn draw(run: &Run, summary: &Summary) -> Result<String, SerializeError> {
+    let mut report = Report::new(run.name.clone());
+    let mut names: Vec<&str> = summary.gateways.iter().map(|gateway| gateway.name.as_str()).collect();
+    // The twin of the direct baseline is none of them, and its cells may fail, too.
+    for failed in &summary.failed {
+        if !names.contains(&failed.key.gateway.as_str()) {
+            names.push(&failed.key.gateway);
+        }
+    }
+    for name in names {
+        let suite = suite(run, summary, name);
+        // The direct baseline has nothing to keep; it has a suite where it could not be measured.
+        if name != DIRECT || suite.tests > 0 {
+            report.add_test_suite(suite);
+        }
+    }
+    report.to_string()
+}
+
+fn suite(run: &Run, summary: &Summary, gateway: &str) -> TestSuite {
+    let mut suite = TestSuite::new(gateway.to_owned());
+    suite.add_property(("run".to_owned(), run.id.clone()));
+    for point in &summary.points {
+        let rows = point.gateways().filter(|row| row.gateway == gateway);
+        for result in rows.flat_map(|row| &row.objective) {
+            suite.add_test_case(test(run, gateway, point, result));
+        }
+    }
+    for failed in summary.failed.iter().filter(|failed| failed.key.gateway == gateway) {
+        suite.add_test_case(error(run, gateway, failed));
+    }
+    suite
+}
+
+fn test(run: &Run, gateway: &str, point: &Point, result: &ObjectiveResult) -> TestCase {
+    let status = match result.met {
+        Met::Met => TestCaseStatus::success(),
+        Met::Missed => {
+            let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
+            status.set_type(MISSED).set_message(result.words.clone());
+            status.set_description(format!("{gateway}, {}: {}", point.words(), result.words));
+            status
+        }
+        Met::Unknown => {
+            let mut status = TestCaseStatus::skipped();
+            status.set_type(UNKNOWN).set_message(result.words.clone());
+            status
+        }
+    };
+    let mut test = TestCase::new(format!("{}: {}", point.words(), result.bound()), status);
+    test.set_classname(format!("{}.{gateway}", run.name)).set_system_out(result.words.clone());
+    test
+}
+
+fn error(run: &Run, gateway: &str, failed: &FailedCell) -> TestCase {
+    let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
+    status.set_type(failed.cause.clone()).set_message(failed.message.clone());
+    status.set_description(format!("{}\n{}", failed.message, failed.remedy));
+    let mut test = TestCase::new(cell_name(&failed.key), status);
+    test.set_classname(format!("{}.{gateway}", run.name));
+    if !failed.log_tail.is_empty() {
+        test.set_system_err(failed.log_tail.clone());
+    }
+    test
+}

@@ -1,0 +1,249 @@
+//! A chart as every format draws it: lines over one scale, in panels that share both scales.
+
+use weir_analysis::{Figure, quantity, reason_name};
+
+use crate::model::scale::{Scale, Unit};
+
+/// A chart.
+#[derive(Clone, Debug)]
+pub(crate) struct Plot {
+    /// Names its element in the page and its file in `charts/`.
+    pub(crate) id: String,
+    /// The section that shows it; empty where it stands with the others over the axes.
+    pub(crate) section: &'static str,
+    /// How to read it, below all charts of its section.
+    pub(crate) note: &'static str,
+    pub(crate) title: String,
+    /// What holds for all of it: the load.
+    pub(crate) setting: String,
+    pub(crate) x: Scale,
+    pub(crate) y: Scale,
+    pub(crate) marks: Marks,
+    /// End of the warm-up on the horizontal scale, where time runs on it.
+    pub(crate) shade_to: Option<f64>,
+    pub(crate) panels: Vec<Panel>,
+}
+
+/// How its values are drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Marks {
+    /// A dot for each figure, with its interval, joined by a line.
+    Dots,
+    /// A line alone.
+    Lines,
+    /// Bars side by side, each as wide as its bucket.
+    Bars,
+}
+
+/// One of several charts with the same scales.
+#[derive(Clone, Debug)]
+pub(crate) struct Panel {
+    /// What tells it from the others; empty where there is one.
+    pub(crate) title: String,
+    pub(crate) lines: Vec<Line>,
+}
+
+/// A gateway, a part or a quantile.
+#[derive(Clone, Debug)]
+pub(crate) struct Line {
+    pub(crate) name: String,
+    /// A colour of the palette.
+    pub(crate) color: &'static str,
+    /// Dashed: nothing that was measured of a gateway (the direct baseline, an ideal).
+    pub(crate) dashed: bool,
+    /// Whether its figures have dots; an ideal has none.
+    pub(crate) marked: bool,
+    pub(crate) spots: Vec<Spot>,
+}
+
+/// All lines of a panel at one place of the horizontal scale.
+#[derive(Debug)]
+pub(crate) struct Step<'a> {
+    pub(crate) at: f64,
+    /// One for each marked line; `None` where the line has no value.
+    pub(crate) spots: Vec<Option<&'a Spot>>,
+}
+
+/// A figure at its place.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Spot {
+    pub(crate) x: f64,
+    /// `None` where it is beyond the time-out, or was not measured.
+    pub(crate) y: Option<f64>,
+    /// Both ends of its interval.
+    pub(crate) interval: Option<[f64; 2]>,
+    /// Whether it counts. What does not is a ring, and no line leads through it.
+    pub(crate) counts: bool,
+    /// Whether it is a quantile among the unanswered.
+    pub(crate) beyond_timeout: bool,
+    /// What is said of it when it is pointed at.
+    pub(crate) words: String,
+}
+
+impl Panel {
+    /// What its marked lines are at each place, in the order of the lines.
+    ///
+    /// Clocks of several gateways differ a little, so places closer than half a step are one.
+    pub(crate) fn steps(&self) -> Vec<Step<'_>> {
+        let lines: Vec<&Line> = self.marked().collect();
+        let gaps = lines.iter().flat_map(|line| line.spots.windows(2)).map(|pair| pair[1].x - pair[0].x);
+        let near = gaps.filter(|gap| *gap > 0.0).fold(f64::INFINITY, f64::min) / 2.0;
+        let mut places: Vec<f64> =
+            lines.iter().flat_map(|line| line.spots.iter().map(|spot| spot.x)).collect();
+        places.sort_by(f64::total_cmp);
+        let mut steps: Vec<Step<'_>> = Vec::new();
+        for at in places {
+            if steps.last().is_none_or(|step| at - step.at >= near) {
+                steps.push(Step { at, spots: vec![None; lines.len()] });
+            }
+        }
+        for (place, line) in lines.into_iter().enumerate() {
+            for spot in &line.spots {
+                let step = steps.partition_point(|step| step.at <= spot.x).saturating_sub(1);
+                steps[step].spots[place].get_or_insert(spot);
+            }
+        }
+        steps
+    }
+
+    /// The lines that show values.
+    pub(crate) fn marked(&self) -> impl Iterator<Item = &Line> {
+        self.lines.iter().filter(|line| line.marked)
+    }
+}
+
+impl Plot {
+    /// The names of its lines with their colours, each once.
+    pub(crate) fn legend(&self) -> Vec<&Line> {
+        let mut known: Vec<&Line> = Vec::new();
+        for line in self.panels.iter().flat_map(|panel| &panel.lines) {
+            if !known.iter().any(|other| other.name == line.name) {
+                known.push(line);
+            }
+        }
+        known
+    }
+
+    /// The place of a line in the legend.
+    pub(crate) fn series_of(&self, line: &Line) -> Option<usize> {
+        self.legend().iter().position(|known| known.name == line.name)
+    }
+
+    /// Which shape stands on a line: none on a mark, and none where there is one line.
+    pub(crate) fn symbol_of(&self, line: &Line) -> Option<usize> {
+        let named: Vec<&Line> = self.legend().into_iter().filter(|known| known.marked).collect();
+        let place = named.iter().position(|known| known.name == line.name)?;
+        (self.marks == Marks::Lines && named.len() > 1 && line.marked).then_some(place)
+    }
+}
+
+impl Spot {
+    /// A value without interval, that says nothing of itself.
+    pub(crate) fn at(x: f64, y: Option<f64>) -> Self {
+        Self { x, y, counts: true, ..Self::default() }
+    }
+
+    /// A figure over repeats; `None` where it was not measured. `place` is where it is, in words.
+    pub(crate) fn of(x: f64, figure: &Figure, unit: Unit, place: &str) -> Option<Self> {
+        if figure.mean.is_none() && !figure.beyond_timeout {
+            return None;
+        }
+        let value = figure.mean.map_or_else(|| "> timeout".into(), |mean| unit.words(mean));
+        let interval = figure.interval.map(|[low, high]| {
+            format!(" ({})", quantity::range(&value, &unit.words(low), &unit.words(high)))
+        });
+        let repeats = match (figure.valid, figure.repeats.len()) {
+            (1, 1) => "1 repeat".to_owned(),
+            (valid, all) if valid == all => format!("{all} repeats"),
+            (valid, all) => {
+                let why: Vec<&str> =
+                    figure.reasons().into_iter().map(|(reason, _)| reason_name(reason)).collect();
+                let all = quantity::counted(all as u64, "repeat");
+                format!("{valid} of {all} valid: {}", why.join(", "))
+            }
+        };
+        let noise = if figure.noise.is_some() { ", noisy" } else { "" };
+        Some(Self {
+            x,
+            y: figure.mean,
+            interval: figure.interval,
+            counts: figure.is_valid(),
+            beyond_timeout: figure.beyond_timeout,
+            words: format!("{place}: {value}{}; {repeats}{noise}", interval.unwrap_or_default()),
+        })
+    }
+
+    /// What a scale has to reach: the ends of the interval, unless they are so far off that they would flatten the rest.
+    pub(crate) fn reach(&self) -> impl Iterator<Item = f64> + use<> {
+        const FARTHEST: f64 = 2.0;
+        let Some(mean) = self.y else { return Vec::new().into_iter() };
+        let [low, high] = self.interval.unwrap_or([mean, mean]);
+        vec![low.max(mean / FARTHEST), mean, high.min(mean * FARTHEST)].into_iter()
+    }
+}
+
+/// The range that a scale for `panels` has to show: that of the figures that count, of all where none does.
+pub(crate) fn reach(panels: &[Panel]) -> Vec<f64> {
+    let spots = || panels.iter().flat_map(|panel| &panel.lines).flat_map(|line| &line.spots);
+    let counting: Vec<f64> = spots().filter(|spot| spot.counts).flat_map(Spot::reach).collect();
+    if counting.is_empty() { spots().flat_map(Spot::reach).collect() } else { counting }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_analysis::{Repeated, Sample};
+    use weir_results::Reason;
+
+    use super::*;
+
+    fn figure(mean: f64, reasons: &[&[Reason]]) -> Figure {
+        let repeated = |(repeat, reasons): (usize, &&[Reason])| Repeated {
+            repeat: repeat as u32,
+            sample: Sample::Value(mean),
+            reasons: reasons.to_vec(),
+        };
+        let valid = reasons.iter().filter(|reasons| reasons.is_empty()).count();
+        let repeats = reasons.iter().enumerate().map(repeated).collect();
+        Figure {
+            mean: Some(mean),
+            interval: Some([mean * 0.9, mean * 4.0]),
+            valid,
+            repeats,
+            ..Figure::default()
+        }
+    }
+
+    #[test]
+    fn a_spot_says_where_it_is_and_why_it_does_not_count() {
+        let words =
+            |figure: &Figure| Spot::of(0.5, figure, Unit::PerSecond, "nginx at 0.5").map(|spot| spot.words);
+        assert_eq!(
+            words(&figure(1_000.0, &[&[], &[]])).unwrap(),
+            "nginx at 0.5: 1,000/s (900 .. 4,000); 2 repeats"
+        );
+        assert_eq!(
+            words(&figure(1_000.0, &[&[], &[Reason::HostDisturbed]])).unwrap(),
+            "nginx at 0.5: 1,000/s (900 .. 4,000); 1 of 2 repeats valid: host-disturbed"
+        );
+        let beyond = Figure { beyond_timeout: true, valid: 1, ..Figure::default() };
+        assert!(words(&beyond).unwrap().contains("> timeout"));
+        assert_eq!(words(&Figure::default()), None);
+    }
+
+    #[test]
+    fn a_scale_is_that_of_the_figures_that_count() {
+        let line = |figures: &[Figure]| Line {
+            name: "nginx".into(),
+            color: "green",
+            dashed: false,
+            marked: true,
+            spots: figures.iter().filter_map(|figure| Spot::of(0.0, figure, Unit::PerSecond, "")).collect(),
+        };
+        let panel = |figures: &[Figure]| [Panel { title: String::new(), lines: vec![line(figures)] }];
+        let void: &[&[Reason]] = &[&[Reason::Errors]];
+        let both = [figure(10.0, &[&[]]), figure(1e6, void)];
+        assert_eq!(reach(&panel(&both)), [9.0, 10.0, 20.0], "an interval may be wider than the chart");
+        assert_eq!(reach(&panel(&both[1..])).len(), 3);
+        assert!(reach(&panel(&[])).is_empty());
+    }
+}

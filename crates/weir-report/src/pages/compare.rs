@@ -1,0 +1,138 @@
+//! Two datasets compared: one model, drawn for a terminal, as Markdown for a pull request, and as a page.
+
+mod page;
+mod tables;
+
+use serde::Serialize;
+use weir_analysis::compare::{Comparison, Verdict};
+
+use crate::formats::markdown;
+use crate::formats::terminal;
+use crate::model::{Banner, Fact, Table, Tone};
+
+pub(crate) use page::draw as page;
+
+/// A comparison before it is drawn.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Report {
+    pub(crate) title: String,
+    /// What A and B are.
+    pub(crate) sides: Vec<Fact>,
+    pub(crate) verdict: Banner,
+    /// Figures with a verdict.
+    pub(crate) judged: Table,
+    /// Figures without.
+    pub(crate) others: Table,
+    /// What differs, by what it is of.
+    pub(crate) differences: Vec<Table>,
+    pub(crate) notes: Vec<String>,
+    pub(crate) unmatched: Vec<String>,
+    pub(crate) reading: Vec<Fact>,
+}
+
+/// Builds the model.
+pub(crate) fn report(comparison: &Comparison) -> Report {
+    let of_side = |name: &str, side: &weir_analysis::compare::Side| {
+        Fact::new(
+            name,
+            if side.label.is_empty() {
+                side.source.clone()
+            } else {
+                format!("{}: {}", side.label, side.source)
+            },
+        )
+    };
+    let tone = if comparison.is_worse() {
+        Tone::Bad
+    } else if comparison.count(Verdict::Better) > 0 {
+        Tone::Good
+    } else {
+        Tone::Plain
+    };
+    let mut details = Vec::new();
+    if !comparison.forced.is_empty() {
+        details.push("Forced: A and B were measured under different conditions (below).".to_owned());
+    }
+    details.extend(comparison.warnings.iter().map(|warning| format!("{warning}.")));
+    details.extend(comparison.failed.iter().map(|failed| format!("{failed}.")));
+    details.extend(comparison.conclusions());
+    let differences = [
+        ("Conditions that differ, but were compared (--force)", &comparison.forced),
+        ("Gateways", &comparison.gateways),
+        ("Environment", &comparison.environment),
+    ];
+    let differences = differences.into_iter().filter(|(_, found)| !found.is_empty());
+    Report {
+        title: format!("{} against {}", comparison.b.label, comparison.a.label),
+        sides: vec![of_side("A", &comparison.a), of_side("B", &comparison.b)],
+        verdict: Banner { tone, headline: comparison.headline(), details },
+        judged: tables::judged(comparison),
+        others: tables::others(comparison),
+        differences: differences.map(|(caption, found)| tables::differences(caption, found)).collect(),
+        notes: comparison.notes.clone(),
+        unmatched: comparison.unmatched.clone(),
+        reading: reading(comparison),
+    }
+}
+
+/// For a terminal of `width` columns.
+pub(crate) fn draw_terminal(comparison: &Comparison, width: usize, color: bool) -> String {
+    terminal::draw_comparison(&report(comparison), width, color)
+}
+
+/// As Markdown.
+pub(crate) fn draw_markdown(comparison: &Comparison) -> String {
+    markdown::draw_comparison(&report(comparison))
+}
+
+fn reading(comparison: &Comparison) -> Vec<Fact> {
+    let how = if comparison.is_paired {
+        "The interval is a t interval over the logarithms of the ratios, block by block."
+    } else {
+        "The interval is Welch's t interval on logarithms, for two independent samples with different \
+        variances."
+    };
+    let mut facts = vec![
+        Fact::new("Ratio", format!("B / A, geometric means over valid repeats. {how}")),
+        Fact::new(
+            "Loads",
+            "Latency is compared on open loads, or on closed loads if a run has no others. Throughput is \
+            compared on closed loads, and on open loads whose rate one side did not reach. CPU time per \
+            request is compared at equal connections or an equal rate.",
+        ),
+        Fact::new(
+            "Confidence",
+            format!(
+                "{} for all {} intervals together (Holm's correction), so each single interval is wider.",
+                tables::share(comparison.confidence),
+                comparison.family
+            ),
+        ),
+        Fact::new(
+            "Verdict",
+            "Better or worse: the whole interval lies beyond the margin, and each side has at least six valid \
+            repeats. Same: the whole interval lies within the margin. Undecided: neither, or the given reason.",
+        ),
+        Fact::new(
+            "Smallest effect",
+            "The smallest true difference that a comparison with this noise and this many repeats detects in \
+            four of five cases.",
+        ),
+        Fact::new(
+            "Direct",
+            "The direct baseline of B / that of A, with its 95 % interval. Both measure the same thing. If \
+            the interval excludes 1, the rig itself differs, and smaller differences stay undecided.",
+        ),
+    ];
+    if comparison.knows_host_speed() {
+        facts.push(Fact::new(
+            "Rig",
+            "CPU time per request of the rig's own upstream and load generator, B / A, in the same loads. \
+            Their work is the same for both sides, so this ratio shows the speed of the host. weir compares \
+            CPU time per request of the gateways at equal speed, where the ratio is 1. If its interval \
+            excludes 1, the rig may have had different work, and a verdict must hold with and without this \
+            correction.",
+        ));
+    }
+    facts
+}

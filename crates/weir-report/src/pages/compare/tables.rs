@@ -1,0 +1,175 @@
+//! The tables of a comparison.
+
+use weir_analysis::compare::{
+    Comparison, Difference, FigureComparison, HostSpeed, PointComparison, RATIO_MAX, Verdict, interval_words,
+    ratio_words, smallest_effect_words,
+};
+use weir_analysis::{Figure, quantity};
+
+use crate::model::{Chip, Column, Entry, Fact, KEEP, Table, Tone};
+use crate::sections::tables::figure;
+
+/// Figures with a verdict: a group of rows for each gateway at a load point.
+pub(super) fn judged(comparison: &Comparison) -> Table {
+    let has_bias =
+        comparison.points.iter().flat_map(|point| &point.figures).any(|figure| figure.bias.is_some());
+    let has_speed = comparison.knows_host_speed();
+    let mut columns = vec![
+        Column::text("At", KEEP),
+        Column::text("Metric", KEEP),
+        Column::number(&comparison.a.label, 8),
+        Column::number(&comparison.b.label, 8),
+        Column::number("B / A", KEEP),
+        Column::text("Verdict", KEEP),
+        Column::number("Smallest effect", 7),
+        Column::text("Valid repeats", 5),
+    ];
+    if has_bias {
+        columns.push(Column::number("Direct B / A", 6));
+    }
+    if has_speed {
+        columns.push(Column::number("Rig B / A", 6));
+    }
+    columns.push(Column::prose("Why undecided"));
+    let row = |point: &PointComparison, of: &FigureComparison| {
+        let mut row = named(point, of);
+        row.push(ratio(of));
+        row.push(verdict(of));
+        row.push(Entry::text(of.smallest_effect.map_or("–".into(), smallest_effect_words)));
+        row.push(Entry::text(format!(
+            "{} of {}, {} of {}",
+            of.a.valid,
+            of.a.repeats.len(),
+            of.b.valid,
+            of.b.repeats.len()
+        )));
+        if has_bias {
+            row.push(of.bias.map_or_else(
+                || Entry::text("–"),
+                |bias| {
+                    Entry {
+                        chips: bias
+                            .excludes_one()
+                            .then(|| Chip { text: "the rig differs".into(), tone: Tone::Bad })
+                            .into_iter()
+                            .collect(),
+                        ..with_interval(bias.ratio, Some(bias.interval))
+                    }
+                },
+            ));
+        }
+        if has_speed {
+            row.push(of.host_speed.map_or_else(|| Entry::text("–"), rig));
+        }
+        row.push(if of.why.is_empty() {
+            Entry::default()
+        } else {
+            Entry {
+                of: Some(Fact::new(point.words(), of.measure.title())),
+                ..Entry::text(format!("{}.", of.why))
+            }
+        });
+        row
+    };
+    Table { caption: "Compared".into(), columns, rows: grouped(comparison, |of| of.verdict.is_some(), row) }
+}
+
+/// Figures without a verdict.
+pub(super) fn others(comparison: &Comparison) -> Table {
+    let columns = vec![
+        Column::text("At", KEEP),
+        Column::text("Metric", KEEP),
+        Column::number(&comparison.a.label, KEEP),
+        Column::number(&comparison.b.label, KEEP),
+        Column::number("B / A", KEEP),
+    ];
+    let row = |point: &PointComparison, of: &FigureComparison| {
+        let mut row = named(point, of);
+        row.push(ratio(of));
+        row
+    };
+    let rows = grouped(comparison, |of| of.verdict.is_none(), row);
+    Table { caption: "Other values, without a verdict".into(), columns, rows }
+}
+
+/// Fields that differ.
+pub(super) fn differences(caption: &str, found: &[Difference]) -> Table {
+    let said = |value: &Option<String>| Entry::text(value.clone().unwrap_or_else(|| "–".into()));
+    let rows = found.iter().map(|of| vec![Entry::text(of.field.clone()), said(&of.a), said(&of.b)]);
+    Table {
+        caption: caption.to_owned(),
+        columns: ["Field", "A", "B"].map(|title| Column::text(title, KEEP)).to_vec(),
+        rows: rows.collect(),
+    }
+}
+
+/// A share as percent, without digits that say nothing.
+pub(super) fn share(share: f64) -> String {
+    quantity::percent(share).replace(".00 %", " %").replace(".0 %", " %")
+}
+
+fn grouped(
+    comparison: &Comparison,
+    is_meant: fn(&FigureComparison) -> bool,
+    row: impl Fn(&PointComparison, &FigureComparison) -> Vec<Entry>,
+) -> Vec<Vec<Entry>> {
+    let group = |point: &PointComparison| -> Vec<Vec<Entry>> {
+        point.figures.iter().filter(|of| is_meant(of)).map(|of| row(point, of)).collect()
+    };
+    let groups = comparison.points.iter().map(group).filter(|group| !group.is_empty());
+    Table::merged(groups.collect(), &[0])
+}
+
+/// Where, which figure, and it in A and in B.
+fn named(point: &PointComparison, of: &FigureComparison) -> Vec<Entry> {
+    let format = |value: f64| of.measure.words(value);
+    vec![
+        Entry::text(point.words()),
+        Entry::text(of.measure.title()),
+        of_side(&of.a, format),
+        of_side(&of.b, format),
+    ]
+}
+
+/// A figure of a side, whose interval is no numbers where it tells nothing.
+fn of_side(of: &Figure, format: impl Fn(f64) -> String) -> Entry {
+    let mut entry = figure(of, format);
+    if tells_nothing(of) {
+        entry.under = Some("any".into());
+    }
+    entry
+}
+
+/// Whether the interval of a figure reaches so far, of few noisy repeats, that it tells nothing.
+pub(super) fn tells_nothing(of: &Figure) -> bool {
+    of.mean.zip(of.interval).is_some_and(|(mean, [_, high])| high > mean * RATIO_MAX)
+}
+
+/// What the rig itself took with B over what it took with A.
+fn rig(speed: HostSpeed) -> Entry {
+    let other_work = Chip { text: "or different work".into(), tone: Tone::Plain };
+    Entry {
+        chips: speed.rig_differs().then_some(other_work).into_iter().collect(),
+        ..with_interval(speed.rig, Some(speed.rig_interval))
+    }
+}
+
+fn ratio(of: &FigureComparison) -> Entry {
+    match of.ratio {
+        Some(ratio) => with_interval(ratio, of.interval),
+        None => Entry::text("n/a"),
+    }
+}
+
+fn with_interval(ratio: f64, interval: Option<[f64; 2]>) -> Entry {
+    Entry { text: ratio_words(ratio), under: interval.map(interval_words), ..Entry::default() }
+}
+
+fn verdict(of: &FigureComparison) -> Entry {
+    let tone = match of.verdict {
+        Some(Verdict::Better) => Tone::Good,
+        Some(Verdict::Worse) => Tone::Bad,
+        _ => Tone::Plain,
+    };
+    Entry::chips("", vec![Chip { text: of.verdict_words(), tone }])
+}
