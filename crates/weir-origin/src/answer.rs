@@ -8,7 +8,7 @@ use weir_http::{Framing, Version, append_field, append_framing, append_status_li
 
 const SERVER: &str = "weir-origin";
 
-/// What stands in an answer with status 500.
+/// The body of a response with status 500.
 pub(crate) const ERROR_BODY: &[u8] = b"an error that was asked for\n";
 
 /// As much of a body as is kept; longer ones are sent by repeating it.
@@ -17,7 +17,7 @@ const KEPT_BYTES: usize = 64 * 1024;
 /// The body's pattern repeats within a piece, so that pieces in a row continue it. The body of errors is shorter.
 const PATTERN: &[u8; 64] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-\n";
 
-/// What is said of the connection in a response.
+/// What a response says about its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Persistence {
     /// Nothing: an HTTP/1.1 client takes it as kept.
@@ -69,7 +69,7 @@ impl Answer {
         Self::render(status, persistence, media_type, &date, text.as_bytes(), text.len() as u64)
     }
 
-    /// What a malformed request gets; the connection ends with it.
+    /// The response to a malformed request; the connection ends after it.
     pub(crate) fn refusal(status: u16, cause: &str) -> Self {
         let text = format!("{}: {cause}\n", reason_phrase(status));
         Self::of_text(status, Persistence::Closed, "text/plain", &text)
@@ -92,7 +92,7 @@ impl Answer {
         if head_only { 0 } else { self.body_bytes - (self.bytes.len() - self.head_bytes) as u64 }
     }
 
-    /// The next piece of the rest, when `rest_bytes` are still to be sent.
+    /// The next piece of the rest of the body, when `rest_bytes` are still to be sent.
     pub(crate) fn piece(&self, rest_bytes: u64) -> &[u8] {
         let kept = &self.bytes[self.head_bytes..];
         // The body as a whole ends where the rest ends, so the place in the pattern follows from its length.
@@ -127,7 +127,7 @@ pub(crate) fn head(
     bytes
 }
 
-/// The same for HTTP/2, where the length may be left open and the connection is not spoken of.
+/// The head of an HTTP/2 response, whose length may be unknown and which says nothing about the connection.
 pub(crate) fn fields(media_type: Option<HeaderValue>, date: &str, body_bytes: Option<u64>) -> HeaderMap {
     let mut fields = HeaderMap::with_capacity(4);
     fields.insert(header::SERVER, HeaderValue::from_static(SERVER));
@@ -147,18 +147,18 @@ pub(crate) fn kept_body(body_bytes: u64) -> Vec<u8> {
     PATTERN.iter().copied().cycle().take(kept).collect()
 }
 
-/// Where in the kept body the bytes stand that follow the first `sent_bytes`: near its begin, so that as much as
-/// possible can be taken from there at once.
+/// The offset in the kept body that follows the first `sent_bytes`. It is near the start, so that one write can take as
+/// much as possible from there.
 pub(crate) fn place(sent_bytes: u64) -> usize {
     (sent_bytes % PATTERN.len() as u64) as usize
 }
 
-/// All the responses that requests get, for one second's date.
+/// All responses that requests get, rendered for the date of one second.
 #[derive(Debug)]
 pub(crate) struct Answers {
     good: [Answer; 3],
     error: [Answer; 3],
-    /// What HTTP/2 says of a good one and of an error, before the body.
+    /// The HTTP/2 header fields of a good response and of an error.
     fields: [HeaderMap; 2],
     pub(crate) date: String,
 }

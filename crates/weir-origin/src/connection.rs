@@ -29,7 +29,7 @@ const TLS_HANDSHAKE: u8 = 0x16;
 /// The protocol's name in ALPN.
 pub(crate) const ALPN_HTTP2: &[u8] = b"h2";
 
-/// Takes the connection off the worker's books, however it ends.
+/// Removes the connection from the worker's connections, however it ends.
 struct Open {
     worker: Rc<Worker>,
     id: u64,
@@ -44,7 +44,8 @@ impl Drop for Open {
 /// Serves a connection to its end.
 pub(crate) async fn run(worker: Rc<Worker>, id: u64, activity: Rc<Activity>, stream: TcpStream) {
     let open = Open { worker, id };
-    // Whatever breaks a connection is the peer's business; it ends here, and the books show what was sent.
+    // An error that breaks a connection comes from the peer. It ends the connection, and the counters show what was
+    // sent.
     let _ = serve(&open.worker, activity, stream).await;
 }
 
@@ -62,7 +63,7 @@ async fn serve(worker: &Rc<Worker>, activity: Rc<Activity>, tcp: TcpStream) -> i
     http1::serve(Rc::clone(worker), activity, stream, first, Reach::All).await
 }
 
-/// Reads as much as tells HTTP/2's preface from anything else; `first` gets what was read.
+/// Reads until HTTP/2's preface can be distinguished from anything else; appends what was read to `first`.
 async fn is_http2(
     worker: &Worker,
     activity: &Activity,
@@ -90,7 +91,7 @@ async fn serve_secure(
 ) -> io::Result<()> {
     let mut first = [0];
     if tcp.peek(&mut first).await? == 1 && first[0] != TLS_HANDSHAKE {
-        // Whoever reads the statistics need not speak TLS for it.
+        // Clients that read the statistics need not speak TLS.
         return http1::serve(Rc::clone(worker), activity, Stream::Plain(tcp), Vec::new(), Reach::OwnPaths)
             .await;
     }

@@ -1,4 +1,4 @@
-//! What a request gets and when: decided here for HTTP/1.1 and HTTP/2 alike.
+//! Decides what each request gets and when, for HTTP/1.1 and HTTP/2 alike.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -14,10 +14,10 @@ use crate::worker::Worker;
 /// Paths that start with this are the origin's own, and are not counted.
 const OWN_PREFIX: &str = "/__weir/";
 
-/// As much of a request's body as an echo holds before it begins; longer ones are passed on as they come.
+/// Bytes of a request's body that an echo holds before its response begins; the rest is passed on as it arrives.
 pub(crate) const ECHO_HELD_BYTES: usize = 64 * 1024;
 
-/// Pieces of a slow body.
+/// Number of pieces of a slow body.
 const SLOW_PIECES: u64 = 10;
 
 /// What a request is.
@@ -32,22 +32,22 @@ pub(crate) enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Own {
     Stats,
-    /// From here on every request's connection is reset, or none any more.
+    /// Turns the reset of every further request's connection on or off.
     Resets(bool),
     Unknown,
 }
 
-/// A response of an own path.
+/// A response to one of the origin's own paths.
 pub(crate) struct OwnAnswer {
     pub(crate) status: u16,
     pub(crate) media_type: &'static str,
     pub(crate) text: String,
 }
 
-/// A request whose answer is due now.
+/// A request whose response is due now.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Due {
-    /// When it was there whole; nobody asks where answers have no times of their own.
+    /// When the whole request had arrived; not read from the clock where responses are not delayed.
     arrived_ns: Option<u64>,
 }
 
@@ -74,7 +74,7 @@ impl Worker {
         Kind::Counted(self.shared.outcomes.as_ref().map_or(Outcome::Good, |outcomes| outcomes.next()))
     }
 
-    /// Waits until the request, which is there whole now, is to be answered.
+    /// Waits until the response to a fully received request is due.
     #[inline]
     pub(crate) async fn wait_until_due(&self, activity: &Rc<Activity>) -> Due {
         let Some(timing) = &self.shared.timing else { return Due { arrived_ns: None } };
@@ -86,7 +86,7 @@ impl Worker {
         Due { arrived_ns: Some(arrived_ns) }
     }
 
-    /// Notes that the first byte of its answer is about to be written.
+    /// Records that the first byte of the response is about to be written.
     #[inline]
     pub(crate) fn begin_answer(&self, due: Due) {
         if let Some(arrived_ns) = due.arrived_ns {
@@ -94,7 +94,7 @@ impl Worker {
         }
     }
 
-    /// The pieces of a slow body of `bytes`, and when each is due from now on.
+    /// The pieces of a slow body of `bytes`, each with the time when it is due.
     pub(crate) fn slow_pieces(&self, bytes: u64) -> impl Iterator<Item = (u64, Range<u64>)> + use<> {
         let time_ns = self.shared.spec.faults.slow.map_or(0, |slow| slow.time.0.as_nanos() as u64);
         let start_ns = mono_ns();
@@ -109,7 +109,7 @@ impl Worker {
         self.sleepers.until(due_ns).await;
     }
 
-    /// What an own path answers.
+    /// The response to one of the origin's own paths.
     pub(crate) fn answer_own(&self, own: Own) -> OwnAnswer {
         match own {
             Own::Stats => {

@@ -1,8 +1,8 @@
-//! HTTP/1.1: requests in, answers out, in order.
+//! HTTP/1.1: receives requests and writes their responses in order.
 //!
 //! ```text
-//! receive head -> (100 Continue) -> drain body -> wait until due -> write the answer -> receive head ...
-//!       \                             \-> echo: as soon as enough is held; the rest is passed on as it comes
+//! receive head -> (100 Continue) -> drain body -> wait until due -> write the response -> receive head ...
+//!       \                             \-> echo: as soon as enough is held; the rest is passed on as it arrives
 //!        \-> malformed: refuse, linger, end
 //! ```
 
@@ -21,7 +21,7 @@ use crate::outcome::Outcome;
 use crate::stream::Stream;
 use crate::worker::Worker;
 
-/// Which paths a connection gets to.
+/// Which paths a connection may request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
     All,
@@ -33,20 +33,20 @@ struct Connection {
     activity: Rc<Activity>,
     stream: Stream,
     reach: Reach,
-    /// Requests that were answered, as far as it matters which is the last.
+    /// Number of answered requests, counted only as far as needed to know which is the last.
     answered: u32,
-    /// What was read and not yet used, from `carry_start` on: the begin of a head, or requests sent ahead.
+    /// Unused input starts at `carry_start`: the start of a head, or pipelined requests.
     carry: Vec<u8>,
     carry_start: usize,
-    /// Of the request that is being read.
+    /// The length of the request that is being read.
     body: Option<BodyDecoder>,
     request: Option<Request>,
-    /// The part of a request's body that an echo has still to send.
+    /// The part of a request's body that an echo still has to send.
     held: Vec<u8>,
     is_held: bool,
 }
 
-/// What has to be known of a request to answer it.
+/// The parts of a request that its response depends on.
 #[derive(Debug)]
 struct Request {
     kind: Kind,
@@ -55,28 +55,28 @@ struct Request {
     echo: Option<Box<Echo>>,
 }
 
-/// What an echo repeats beside the body.
+/// What an echo repeats besides the body.
 #[derive(Debug)]
 struct Echo {
     media_type: Option<Vec<u8>>,
-    /// `None` where the request did not say.
+    /// `None` when the request does not declare it.
     body_bytes: Option<u64>,
 }
 
-/// Where a look at the input has led.
+/// What to do after parsing the input.
 enum Progress {
-    /// All of the input is used up, or a head is not whole yet.
+    /// Read more: all input is used, or a head is incomplete.
     More,
-    /// The client waits for leave to send its body.
+    /// The client waits for `100 Continue`.
     Continue,
-    /// There is enough of a request to answer it.
+    /// Enough of a request has arrived to answer it.
     Whole(Request),
-    /// More of an echo's body is held, or its end has come.
+    /// More of an echo's body is held, or the body has ended.
     Piece,
     Refused(u16, String),
 }
 
-/// Serves a connection, of which `first` was read already, to its end.
+/// Serves a connection to its end; `first` are the bytes already read from it.
 pub(crate) async fn serve(
     worker: Rc<Worker>,
     activity: Rc<Activity>,
@@ -117,13 +117,13 @@ impl Connection {
                     self.write(&Answer::refusal(status, &cause), false, true).await?;
                     return self.linger().await;
                 }
-                // Nothing is held between two requests.
+                // No memory is held between two requests.
                 Progress::More | Progress::Piece => return Ok(()),
             }
         }
     }
 
-    /// Makes the request the connection's last where it was asked to be.
+    /// Makes this the connection's last request when the specification asks for it.
     #[inline]
     fn limit(&mut self, request: &mut Request) {
         if let (Some(last), Kind::Counted(_)) = (self.worker.shared.spec.close_after, request.kind) {
@@ -134,7 +134,7 @@ impl Connection {
         }
     }
 
-    /// Reads until something has to be done; `More` is the peer's end of the connection.
+    /// Reads until there is something to do; `More` means that the peer has closed.
     async fn receive(&mut self) -> io::Result<Progress> {
         if !self.carry.is_empty() {
             let progress = self.advance_carry();
@@ -147,7 +147,7 @@ impl Connection {
             if read == 0 {
                 return Ok(Progress::More);
             }
-            // No other task runs between the read and the next await, so what was read is still there.
+            // No other task runs between the read and the next await, so the shared buffer still holds what was read.
             let worker = Rc::clone(&self.worker);
             let scratch = worker.scratch.borrow();
             let fresh = &scratch[..read];
@@ -166,7 +166,7 @@ impl Connection {
         }
     }
 
-    /// Goes on with what was kept; keeps what is left of it, and no memory where nothing is.
+    /// Continues with the carried input; keeps the unused rest, and frees the memory when nothing is left.
     fn advance_carry(&mut self) -> Progress {
         let carry = std::mem::take(&mut self.carry);
         let (used, progress) = self.advance(&carry[self.carry_start..]);
@@ -179,7 +179,7 @@ impl Connection {
         progress
     }
 
-    /// Goes on with the input; says how much of it was used, and what is to be done now.
+    /// Parses the input; returns how much of it was used and what to do now.
     fn advance(&mut self, input: &[u8]) -> (usize, Progress) {
         let mut used = 0;
         if self.body.is_none() {
@@ -213,7 +213,7 @@ impl Connection {
     #[inline]
     fn request_of(&self, head: &RequestHead<'_>) -> Request {
         let kind = match self.worker.decide(head.path_and_query) {
-            // A stream can be refused, and here is none.
+            // Only HTTP/2 has streams that can be refused.
             Kind::Counted(Outcome::Refused) => Kind::Counted(Outcome::Good),
             kind => kind,
         };
@@ -233,10 +233,10 @@ impl Connection {
         }
     }
 
-    /// Reads on in the body; over it, unless it is held.
+    /// Reads on in the body; discards it unless it is held for an echo.
     fn drain(&mut self, input: &[u8], mut used: usize) -> (usize, Progress) {
         let Some(body) = &mut self.body else { return (used, Progress::More) };
-        // Before the answer has begun as much as may be is held, afterwards all is passed on as it comes.
+        // Before the response begins, bytes are held up to the limit; afterwards all are passed on as they arrive.
         let enough_bytes = if self.request.is_some() { ECHO_HELD_BYTES } else { 1 };
         while used < input.len() {
             let step = match body.step(&input[used..]) {

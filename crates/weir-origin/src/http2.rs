@@ -1,4 +1,4 @@
-//! HTTP/2: a connection's streams. Answers that are due at once leave from here, all others get a task.
+//! HTTP/2: the streams of a connection. Responses that are due at once are sent from here; all others get a task.
 
 mod exchange;
 mod wire;
@@ -23,24 +23,24 @@ use crate::worker::Worker;
 use exchange::Exchange;
 use wire::{Pressure, Wire};
 
-/// Streams that a connection may have open, where nothing else was asked for.
+/// Streams that a connection may have open unless the specification says otherwise.
 const STREAMS_MAX: u32 = 256;
 
-/// What a client may send ahead on a stream, and on a connection.
+/// Bytes that a client may send ahead on a stream and on a connection.
 const STREAM_WINDOW_BYTES: u32 = 256 * 1024;
 const CONNECTION_WINDOW_BYTES: u32 = 1024 * 1024;
 
-/// What may wait in memory to be sent, for each stream.
+/// Bytes that may wait in memory to be sent, for each stream.
 const SEND_BUFFER_BYTES: usize = 128 * 1024;
 
-/// The longest list of fields that is read.
+/// The longest header list that is read.
 const FIELDS_BYTES_MAX: u32 = 32 * 1024;
 
-/// Bodies up to this leave in one piece whatever the windows are: with all streams of a connection they stay
+/// Bodies up to this size are sent in one piece whatever the windows are: over all streams of a connection they stay
 /// within a few megabytes.
 const AT_ONCE_BYTES_MAX: u64 = 16 * 1024;
 
-/// Serves a connection, of which `first` was read already, to its end.
+/// Serves a connection to its end; `first` are the bytes already read from it.
 pub(crate) async fn serve(
     worker: Rc<Worker>,
     activity: Rc<Activity>,
@@ -59,7 +59,7 @@ pub(crate) async fn serve(
         .handshake(wire)
         .await
         .map_err(io::Error::other)?;
-    // Whatever waits ends with the connection.
+    // Waiting responses end with the connection.
     let mut exchanges = JoinSet::new();
     let mut requests = 0_u32;
     while let Some(next) = connection.accept().await {
@@ -77,7 +77,7 @@ pub(crate) async fn serve(
     Ok(())
 }
 
-/// Answers what can be answered at once; gives back what cannot.
+/// Answers a request that can be answered at once; returns one that cannot.
 fn begin(
     worker: &Rc<Worker>,
     activity: &Rc<Activity>,
@@ -133,7 +133,7 @@ fn begin(
     None
 }
 
-/// Hands over a whole response; says whether there is still somebody to take it.
+/// Hands over a whole response; returns whether the stream still accepts it.
 fn send_at_once(
     respond: &mut SendResponse<Bytes>,
     status: u16,

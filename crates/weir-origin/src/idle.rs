@@ -1,4 +1,4 @@
-//! Connections that do nothing are closed, at no cost to those that do something.
+//! Closes idle connections, at no cost to active ones.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use tokio::task::AbortHandle;
 
-/// Seconds after which a connection is closed that neither read nor wrote anything.
+/// Seconds without a read or write after which a connection is closed.
 const IDLE_MAX_S: u32 = 75;
 
 /// The open connections of one worker.
@@ -18,15 +18,15 @@ pub(crate) struct Connections {
     open: RefCell<HashMap<u64, (Rc<Activity>, AbortHandle)>>,
 }
 
-/// When a connection last did something; touching it asks no clock.
+/// When the connection was last active; updating it reads no clock.
 #[derive(Debug, Default)]
 pub(crate) struct Activity {
     last_s: Cell<u32>,
-    /// Its answers that wait for their own time, however long that is.
+    /// Responses of this connection that wait until they are due, however long.
     waits: Cell<u32>,
 }
 
-/// An answer that waits for its own time; until it is dropped the connection is not idle.
+/// A response that waits until it is due; the connection is not idle until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Waiting(Rc<Activity>);
 
@@ -62,14 +62,14 @@ impl Connections {
         self.open.borrow_mut().remove(&id);
     }
 
-    /// One second more has gone by: closes who was idle for too long.
+    /// Advances by one second and closes connections that were idle for too long.
     pub(crate) fn second(&self) {
         let now_s = self.now_s.get() + 1;
         self.now_s.set(now_s);
         let is_idle = |activity: &Activity| {
             activity.waits.get() == 0 && now_s.saturating_sub(activity.last_s.get()) > IDLE_MAX_S
         };
-        // Collected first: a task that is aborted may leave at once, and wants the map then.
+        // Collected first: aborting a task may remove it at once, which needs the map.
         let idle: Vec<AbortHandle> = self
             .open
             .borrow()
@@ -87,7 +87,7 @@ impl Connections {
 mod tests {
     use super::*;
 
-    /// Runs `seconds` over a quiet, a waiting and a busy connection; says which of them is still open.
+    /// Runs `seconds` over a quiet, a waiting and a busy connection; returns which are still open.
     fn open_after(seconds: u32) -> [bool; 3] {
         let worker = weir_io::spawn_worker(weir_io::WorkerOptions::default(), move || async move {
             let connections = Connections::default();

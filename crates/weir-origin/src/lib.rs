@@ -56,7 +56,7 @@ use worker::Shared;
 
 /// Connections that may wait to be accepted, for each worker.
 const BACKLOG: i32 = 1024;
-/// Connections that room is made for before the first one comes, 8 bytes each.
+/// Connections for which memory is reserved on start, 8 bytes each.
 const FILES_RESERVED: u64 = 4_096;
 
 /// A running origin; it ends when it is dropped.
@@ -100,8 +100,8 @@ pub fn start(spec: &OriginSpec) -> Result<Origin, OriginError> {
         let options = WorkerOptions {
             name: format!("origin-{index}"),
             cpu: (!spec.cpus.is_empty()).then(|| spec.cpus[index % spec.cpus.len()]),
-            // A delay is a measure; without one it is a server like any other.
-            // One that never sleeps would keep everybody else from its processor.
+            // Exact delays need prompt wake-ups. A worker that spins never sleeps: as an urgent one it would keep
+            // everything else from its processor.
             is_urgent: spec.is_timed() && !spec.spin,
         };
         let (shared, stopped) = (Arc::clone(&shared), stopped.clone());

@@ -4,7 +4,7 @@ mod pattern;
 
 pub(crate) use pattern::Outcomes;
 
-/// What a request gets.
+/// The outcome of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Good,
@@ -12,12 +12,12 @@ pub(crate) enum Outcome {
     Error,
     /// The connection is reset; over HTTP/2 the stream.
     Reset,
-    /// The head and half of the body.
+    /// The head and half of the body are sent.
     Half,
-    /// A good answer whose body trickles.
+    /// A good response whose body is sent slowly.
     Slow,
     /// Never answered.
     Silent,
-    /// Over HTTP/2 its stream is refused; over HTTP/1.1, which knows no such thing, it is a good one.
+    /// HTTP/2: the stream is refused. HTTP/1.1 has no such outcome, so the response is good.
     Refused,
 }

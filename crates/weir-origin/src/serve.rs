@@ -1,4 +1,4 @@
-//! The loop of one worker: it accepts connections and keeps time.
+//! The loop of one worker: accepts connections and advances time.
 
 use std::io;
 use std::net::TcpListener as StdListener;
@@ -16,12 +16,12 @@ use crate::connection;
 use crate::idle::Activity;
 use crate::worker::{Shared, Worker};
 
-/// Pause after a connection could not be accepted, which is when descriptors have run out.
+/// Pause after a connection could not be accepted, which happens when descriptors have run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
-/// It is said once that connections cannot be accepted.
+/// Set after the first warning that connections cannot be accepted.
 static NOT_ACCEPTED: Once = Once::new();
 
-/// Runs a worker until it is told to stop; its connections end with its runtime.
+/// Runs a worker until it is asked to stop; its connections end with its runtime.
 pub(crate) async fn run(
     shared: Arc<Shared>,
     index: usize,
@@ -30,7 +30,7 @@ pub(crate) async fn run(
 ) {
     let worker = Rc::new(Worker::new(shared, index));
     tokio::select! {
-        // Either the order to stop, or whoever could give it is gone.
+        // Either a request to stop, or the handle that could send one is gone.
         _ = stopped.wait_for(|stop| *stop) => {}
         result = serve(&worker, listener) => result.expect("a new runtime registers a listener and a timer"),
     }
@@ -59,7 +59,7 @@ async fn serve(worker: &Rc<Worker>, listener: StdListener) -> io::Result<()> {
             }
             Err(error) if is_of_the_peer(&error) => {}
             Err(error) => {
-                // Who waits to be accepted is connected already, and looks like an answer that never comes.
+                // Clients in the backlog are connected already; to them this looks like a response that never comes.
                 NOT_ACCEPTED.call_once(|| eprintln!("weir origin: connections wait to be accepted: {error}"));
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
@@ -67,7 +67,7 @@ async fn serve(worker: &Rc<Worker>, listener: StdListener) -> io::Result<()> {
     }
 }
 
-/// Whether it is the peer that broke off before it was accepted.
+/// Whether the error means that the peer closed before the connection was accepted.
 fn is_of_the_peer(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset)
 }

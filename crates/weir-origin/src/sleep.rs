@@ -7,18 +7,18 @@ use std::task::{Context, Poll, Waker, ready};
 
 use weir_io::{PreciseTimer, mono_ns};
 
-/// The waits of one worker. [`Sleepers::drive`] must run beside them.
+/// The waits of one worker. [`Sleepers::drive`] must run alongside them.
 #[derive(Debug, Default)]
 pub(crate) struct Sleepers {
-    /// By deadline, and by number among equal ones. Who gives up waiting takes his out, so that there are never
-    /// more of them than answers that wait.
+    /// By deadline, then by number. An abandoned wait is removed, so there are never more entries than waiting
+    /// responses.
     waits: RefCell<BTreeMap<(u64, u64), Waker>>,
     numbered: Cell<u64>,
-    /// The driver's, to be told of a deadline nearer than the one it waits for.
+    /// The driver's waker, called when a deadline is nearer than the one it waits for.
     driver: RefCell<Option<Waker>>,
 }
 
-/// Takes a wait out at its end, however it ends.
+/// Removes a wait when it ends, however it ends.
 struct Entry<'s> {
     sleepers: &'s Sleepers,
     key: (u64, u64),
@@ -45,16 +45,16 @@ impl Sleepers {
         .await;
     }
 
-    /// Wakes those whose time has come, for ever; between times it sleeps by the timer.
+    /// Wakes waits whose deadline has passed, for ever; sleeps by the timer in between.
     pub(crate) async fn drive(&self, timer: PreciseTimer) {
         poll_fn(|cx| self.poll_drive(cx, &timer)).await;
     }
 
-    /// The same without ever sleeping.
+    /// Does the same without ever sleeping.
     pub(crate) async fn spin(&self) {
         poll_fn(|cx| {
             self.wake_due(mono_ns());
-            // By way of the runtime, which looks at the sockets meanwhile.
+            // Yields to the runtime, which polls the sockets meanwhile.
             cx.waker().wake_by_ref();
             Poll::<()>::Pending
         })

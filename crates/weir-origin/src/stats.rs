@@ -69,7 +69,7 @@ pub struct Handshakes {
     pub failed: u64,
 }
 
-/// Something that is only counted.
+/// Events that are only counted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event {
     Reset,
@@ -85,7 +85,7 @@ pub(crate) enum Event {
 
 const EVENTS: usize = 9;
 
-/// One worker's counters, apart from those of others in the CPUs' caches.
+/// One worker's counters, on cache lines of their own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Counters {
@@ -93,7 +93,7 @@ pub(crate) struct Counters {
     bytes_sent: AtomicU64,
     by_status: [AtomicU64; STATUSES.len()],
     events: [AtomicU64; EVENTS],
-    /// Only where answers have times of their own.
+    /// `None` unless responses are delayed.
     pub(crate) delays: Option<Recorder>,
 }
 
@@ -107,24 +107,24 @@ impl Counters {
         add(&self.requests, 1);
     }
 
-    /// A response whose last bytes are about to be written: what a client has seen has been counted.
+    /// Counts a response whose last bytes are about to be written: whatever a client has seen has been counted.
     #[inline]
     pub(crate) fn response(&self, status: u16) {
         add(&self.by_status[slot(status)], 1);
     }
 
-    /// Those bytes could not be written after all.
+    /// Takes it back when those bytes could not be written.
     pub(crate) fn response_failed(&self, status: u16) {
         add(&self.by_status[slot(status)], 1_u64.wrapping_neg());
     }
 
-    /// Bytes that are about to be written.
+    /// Counts bytes that are about to be written.
     #[inline]
     pub(crate) fn sent(&self, bytes: usize) {
         add(&self.bytes_sent, bytes as u64);
     }
 
-    /// They could not be.
+    /// Takes them back when they could not be written.
     pub(crate) fn not_sent(&self, bytes: usize) {
         add(&self.bytes_sent, (bytes as u64).wrapping_neg());
     }
@@ -133,7 +133,7 @@ impl Counters {
         add(&self.events[event as usize], 1);
     }
 
-    /// An answer whose first byte is about to be written, so long after its request.
+    /// Records the delay of a response whose first byte is about to be written.
     pub(crate) fn delayed(&self, ns: u64) {
         if let Some(recorder) = &self.delays {
             recorder.record(ns);
@@ -183,7 +183,7 @@ impl Stats {
     }
 }
 
-/// Only the worker itself writes, so a plain addition will do, and no locked instruction is needed.
+/// Only the worker writes its counter, so a plain addition suffices and no locked instruction is needed.
 #[inline]
 fn add(counter: &AtomicU64, amount: u64) {
     counter.store(counter.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);

@@ -22,7 +22,7 @@ pub(crate) enum Stream {
 }
 
 impl Stream {
-    /// Reads into the worker's buffer; 0 is the end. What was read is there until the next await.
+    /// Reads into the worker's buffer; 0 means the end. The bytes stay there until the next await.
     #[inline]
     pub(crate) async fn read_into(&mut self, worker: &Worker, activity: &Activity) -> io::Result<usize> {
         let read = poll_fn(|cx| {
@@ -39,13 +39,13 @@ impl Stream {
         Ok(read)
     }
 
-    /// Whether what was written may still lie in a buffer of ours.
+    /// Whether written bytes may still be in a buffer of this process.
     #[inline]
     pub(crate) fn is_buffered(&self) -> bool {
         matches!(self, Self::Secure(_))
     }
 
-    /// Makes the end of the connection a reset: nothing that is not sent yet will be.
+    /// Makes closing the connection a reset: unsent bytes are discarded.
     pub(crate) fn reset_at_end(&self) -> io::Result<()> {
         let tcp = match self {
             Self::Plain(tcp) => tcp,

@@ -1,4 +1,4 @@
-//! When an answer is due: delay or queue, drift, and stalls.
+//! When a response is due: delay or queue, drift, and stalls.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -14,7 +14,7 @@ use draw::Draws;
 use queue::Queue;
 pub use queue::QueueWaits;
 
-/// The times of an origin; all its workers share it. Requests are numbered in the order of their arrival.
+/// The times of an origin, shared by all its workers. Requests are numbered in the order of their arrival.
 #[derive(Debug)]
 pub(crate) struct Timing {
     wait: Wait,
@@ -22,14 +22,14 @@ pub(crate) struct Timing {
     stall: Option<Stalls>,
 }
 
-/// What an answer waits for.
+/// The source of each response's delay.
 #[derive(Debug)]
 enum Wait {
     Delay {
         draws: Draws,
         numbered: AtomicU64,
     },
-    /// Number and place in the queue go together: the queue's order is that of the numbers.
+    /// The number is taken together with the place in the queue, so both have the same order.
     Service(Mutex<Servers>),
 }
 
@@ -40,7 +40,7 @@ struct Servers {
     queue: Queue,
 }
 
-/// What answers wait beyond that, ever more from the start of the origin on.
+/// An additional delay that grows from the origin's start.
 #[derive(Clone, Copy, Debug)]
 struct Growth {
     start_ns: u64,
@@ -48,7 +48,7 @@ struct Growth {
     every_ns: u64,
 }
 
-/// The stops of the origin, from its start on.
+/// The stalls, counted from the origin's start.
 #[derive(Clone, Copy, Debug)]
 struct Stalls {
     start_ns: u64,
@@ -57,7 +57,7 @@ struct Stalls {
 }
 
 impl Timing {
-    /// The times that a specification asks for; `None` where every answer is due at once.
+    /// The times of a specification; `None` when every response is due at once.
     pub(crate) fn of(spec: &OriginSpec, start_ns: u64) -> Option<Self> {
         let drift = spec.drift.map(|drift| Growth::new(drift, start_ns));
         let stall = spec.stall.map(|stall| Stalls::new(stall, start_ns));
@@ -73,14 +73,14 @@ impl Timing {
         Some(Self { wait, drift, stall })
     }
 
-    /// When the next request is to be answered, which arrived at `arrived_ns`: then or later.
+    /// When the response to the next request, which arrived at `arrived_ns`, is due: then or later.
     pub(crate) fn due_ns(&self, arrived_ns: u64) -> u64 {
         let due_ns = match &self.wait {
             Wait::Delay { draws, numbered } => {
                 arrived_ns.saturating_add(draws.ns(numbered.fetch_add(1, Ordering::Relaxed)))
             }
             Wait::Service(servers) => {
-                // A queue is whole after every call, so a panic elsewhere leaves nothing half done.
+                // The queue is consistent after every call, so a poisoned lock is safe to use.
                 let mut servers = servers.lock().unwrap_or_else(PoisonError::into_inner);
                 let service_ns = servers.draws.ns(servers.numbered);
                 servers.numbered += 1;
@@ -92,7 +92,7 @@ impl Timing {
         self.stall.map_or(due_ns, |stall| stall.release_ns(due_ns))
     }
 
-    /// How requests waited in the queue; `None` where there is none.
+    /// How requests waited in the queue; `None` when there is no queue.
     pub(crate) fn waits(&self) -> Option<QueueWaits> {
         match &self.wait {
             Wait::Delay { .. } => None,
@@ -105,11 +105,11 @@ impl Timing {
 
 impl Growth {
     fn new(drift: Drift, start_ns: u64) -> Self {
-        // Both are an hour at most, as their type has it.
+        // The type limits both to an hour.
         Self { start_ns, by_ns: drift.by.0.as_nanos() as u64, every_ns: drift.every.0.as_nanos() as u64 }
     }
 
-    /// What an answer waits more whose request arrived at `arrived_ns`; no longer than the longest delay.
+    /// The additional delay of a request that arrived at `arrived_ns`, at most the longest delay.
     fn ns(&self, arrived_ns: u64) -> u64 {
         let since_ns = u128::from(arrived_ns.saturating_sub(self.start_ns));
         let grown_ns = since_ns * u128::from(self.by_ns) / u128::from(self.every_ns);
@@ -119,7 +119,7 @@ impl Growth {
 
 impl Stalls {
     fn new(stall: Stall, start_ns: u64) -> Self {
-        // Both are an hour at most, as their type has it.
+        // The type limits both to an hour.
         Self {
             start_ns,
             stopped_ns: stall.stopped.0.as_nanos() as u64,
@@ -127,7 +127,7 @@ impl Stalls {
         }
     }
 
-    /// When an answer goes out that is due at `due_ns`: then, or at the end of the stop that this lies in.
+    /// When a response that is due at `due_ns` is sent: then, or at the end of the stall that contains it.
     fn release_ns(&self, due_ns: u64) -> u64 {
         let into_ns = due_ns.saturating_sub(self.start_ns) % self.every_ns;
         due_ns.saturating_add(self.stopped_ns.saturating_sub(into_ns))
@@ -145,7 +145,7 @@ mod tests {
         OriginSpec::at(([127, 0, 0, 1], 0).into())
     }
 
-    /// Requests that arrive at these times, and when they are answered.
+    /// The times at which requests arriving at these times are answered.
     #[track_caller]
     fn check(spec: &OriginSpec, start_ns: u64, arrivals_ns: &[u64], expected_ns: &[u64]) {
         let timing = Timing::of(spec, start_ns).unwrap();
@@ -181,7 +181,7 @@ mod tests {
         check(&delayed, 0, &[0, 50], &[10, 70]);
         let service = ServiceSpec { time: "const:10ns".parse().unwrap(), servers: NonZeroUsize::MIN };
         check(&OriginSpec { service: Some(service), ..drifting.clone() }, 0, &[50, 50], &[70, 80]);
-        // What is due in a stop by then goes out at its end.
+        // A response due during a stall is sent at its end.
         let stalled = OriginSpec { stall: Some("200ns/1us".parse().unwrap()), ..drifting.clone() };
         check(&stalled, 0, &[900], &[1_200]);
         const HOUR_NS: u64 = 3_600_000_000_000;

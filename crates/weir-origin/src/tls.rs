@@ -22,17 +22,17 @@ const OWN_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// What TLS takes.
+/// What a TLS listener needs.
 pub(crate) struct Tls {
     pub(crate) acceptor: TlsAcceptor,
-    /// PEM of the authority that was made.
+    /// PEM of the generated authority.
     pub(crate) ca_pem: Option<String>,
 }
 
 type Chain = Vec<CertificateDer<'static>>;
 
 impl Tls {
-    /// Gets everything ready; `None` where plain text is wanted.
+    /// Prepares TLS; `None` for plain text.
     pub(crate) fn of(spec: &OriginSpec) -> Result<Option<Self>, OriginError> {
         let Some(tls) = &spec.tls else { return Ok(None) };
         let (config, ca_pem) = match tls {
@@ -53,7 +53,7 @@ impl Tls {
     }
 }
 
-/// Makes an authority and a certificate of it.
+/// Makes an authority and a certificate issued by it.
 fn make(
     domains: &[String],
     is_expired: bool,
@@ -63,7 +63,7 @@ fn make(
     ca.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     ca.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     ca.distinguished_name.push(DnType::CommonName, "weir origin CA");
-    // Old enough that a certificate that has expired was once valid.
+    // Starts far enough in the past that an expired certificate was once valid.
     ca.not_before = (now - 30 * DAY).into();
     ca.not_after = (now + 365 * DAY).into();
     let ca = CertifiedIssuer::self_signed(ca, KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?)?;

@@ -17,19 +17,19 @@ use crate::sleep::Sleepers;
 use crate::stats::Counters;
 use crate::timing::Timing;
 
-/// Bytes that one read may take. All connections of a worker read into the same buffer.
+/// Bytes that one read may take. All connections of a worker share one buffer.
 const SCRATCH_BYTES: usize = 64 * 1024;
 
-/// What the workers of an origin share. Without times and faults of its own, none of it is written by two.
+/// What the workers of an origin share. Without delays and faults no worker writes to it.
 pub(crate) struct Shared {
     pub(crate) spec: OriginSpec,
     /// One for each worker.
     pub(crate) counters: Box<[Counters]>,
-    /// `None` where every answer is due at once.
+    /// `None` when every response is due at once.
     pub(crate) timing: Option<Timing>,
-    /// `None` where all answers are good.
+    /// `None` when all responses are good.
     pub(crate) outcomes: Option<Outcomes>,
-    /// Whether every request's connection is reset, until somebody says otherwise.
+    /// Whether every request's connection is reset, until switched off.
     pub(crate) resets_all: AtomicBool,
     /// `None` is plain text.
     pub(crate) tls: Option<TlsAcceptor>,
@@ -40,7 +40,7 @@ pub(crate) struct Worker {
     pub(crate) shared: Arc<Shared>,
     index: usize,
     pub(crate) answers: RefCell<Rc<Answers>>,
-    /// The body of HTTP/2's good answers, or as much of it as is kept.
+    /// The body of HTTP/2's good responses, or the part of it that is kept.
     pub(crate) body: Bytes,
     pub(crate) scratch: RefCell<Box<[u8]>>,
     pub(crate) connections: Connections,

@@ -1,4 +1,4 @@
-//! The writing side of HTTP/1.1: plain answers, those that go wrong as asked, and echoes.
+//! The writing side of HTTP/1.1: plain responses, injected faults and echoes.
 
 use std::future::poll_fn;
 use std::io;
@@ -16,7 +16,7 @@ use crate::decision::{Due, Kind};
 use crate::outcome::Outcome;
 use crate::stats::Event;
 
-/// How long, and how far, a connection is read on after its last answer, so that its client gets to see that.
+/// How long, and for how many bytes, a connection is read after its last response, so that the client can receive it.
 const LINGER: Duration = Duration::from_secs(1);
 const LINGER_BYTES_MAX: usize = 256 * 1024;
 
@@ -48,14 +48,14 @@ impl Connection {
         }
     }
 
-    /// Reads for ever, and says nothing.
+    /// Reads for ever and never answers.
     async fn stay_silent(&mut self) -> io::Result<()> {
         let _waiting = self.activity.wait();
         while self.stream.read_into(&self.worker, &self.activity).await? > 0 {}
         Err(io::ErrorKind::ConnectionAborted.into())
     }
 
-    /// Resets the connection in place of an answer.
+    /// Resets the connection instead of answering.
     fn reset(&self) -> io::Result<()> {
         self.worker.counters().event(Event::Reset);
         self.stream.reset_at_end()?;
@@ -132,7 +132,7 @@ impl Connection {
         }
     }
 
-    /// Sends `out` and a piece of the body after it, and then the rest of it as it comes.
+    /// Sends `out`, then a piece of the body, then the rest of the body as it arrives.
     async fn write_echo(
         &mut self,
         mut out: Vec<u8>,
@@ -154,7 +154,7 @@ impl Connection {
         self.write_last(&out, 200).await
     }
 
-    /// What is held comes in pieces over the time of slow answers, the rest as it comes.
+    /// Held bytes are sent in pieces over the time of a slow response, the rest as it arrives.
     async fn write_slow_echo(&mut self, head: &[u8], body_bytes: Option<u64>) -> io::Result<()> {
         self.write_piece(head, true).await?;
         let held = std::mem::take(&mut self.held);
@@ -173,7 +173,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Half of the body; of one whose length nobody knows, half of what is held.
+    /// Half of the body, or half of the held bytes when the length is unknown.
     async fn write_half_echo(&mut self, body_bytes: Option<u64>) -> io::Result<()> {
         let mut left_bytes = body_bytes.unwrap_or(self.held.len() as u64) / 2;
         while left_bytes > 0 {
@@ -190,7 +190,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Reads a request's body to its end, and keeps none of it.
+    /// Reads a request's body to its end and discards it.
     async fn drain_held(&mut self) -> io::Result<()> {
         while self.body.is_some() {
             self.held.clear();
@@ -203,13 +203,13 @@ impl Connection {
     async fn receive_piece(&mut self) -> io::Result<()> {
         match self.receive().await? {
             Progress::Piece => Ok(()),
-            // Too late to refuse it: its answer has begun.
+            // The response has begun, so the request can no longer be refused.
             Progress::Refused(..) => Err(io::ErrorKind::InvalidData.into()),
             _ => Err(io::ErrorKind::UnexpectedEof.into()),
         }
     }
 
-    /// Writes an answer: in one write where the kernel takes it.
+    /// Writes a response, in one write where the kernel takes it.
     pub(super) async fn write(
         &mut self,
         answer: &Answer,
@@ -237,7 +237,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Writes a part of an answer's body, which may be the last.
+    /// Writes a part of a response's body, possibly the last.
     async fn write_body(&mut self, answer: &Answer, mut part: Range<u64>, is_last: bool) -> io::Result<()> {
         let body_bytes = answer.body_bytes(false);
         while part.start < part.end {
@@ -263,7 +263,7 @@ impl Connection {
         result
     }
 
-    /// Counts first, as with responses: what a client has seen has been counted.
+    /// Counts before writing, as for responses: whatever a client has seen has been counted.
     async fn write_piece(&mut self, mut bytes: &[u8], is_counted: bool) -> io::Result<()> {
         if is_counted {
             self.worker.counters().sent(bytes.len());
@@ -289,14 +289,13 @@ impl Connection {
         self.write_piece(bytes, false).await
     }
 
-    /// Ends the connection in the middle of an answer.
+    /// Ends the connection in the middle of a response.
     async fn break_off(&mut self) -> io::Result<()> {
         self.linger().await?;
         Err(io::ErrorKind::ConnectionAborted.into())
     }
 
-    /// Ends the connection so that the client can read the last answer: closing with unread input would
-    /// reset it.
+    /// Ends the connection so that the client can read the last response: closing with unread input would reset it.
     pub(super) async fn linger(&mut self) -> io::Result<()> {
         self.stream.shutdown().await?;
         let read_on = async {
@@ -308,7 +307,7 @@ impl Connection {
                 }
             }
         };
-        // Its time is over either way.
+        // Lingering ends after its time in any case.
         let _ = tokio::time::timeout(LINGER, read_on).await;
         Ok(())
     }
@@ -319,12 +318,12 @@ fn echo_head(request: &Request, echo: &Echo, body_bytes: Option<u64>, answers: &
     head(200, request.persistence, echo.media_type.as_deref(), &answers.date, framing)
 }
 
-/// The head, or half of it where there is no body that could be halved: a half answer is never whole.
+/// The head, or half of it when there is no body to halve, so that the response is never complete.
 fn half_head(head: &[u8], body_bytes: Option<u64>) -> &[u8] {
     if body_bytes == Some(0) { &head[..head.len() / 2] } else { head }
 }
 
-/// Appends a piece of a body, in a chunk where its length was not announced.
+/// Appends a piece of a body, as a chunk when its length was not announced.
 fn append_piece(out: &mut Vec<u8>, piece: &[u8], body_bytes: Option<u64>) {
     if body_bytes.is_some() {
         out.extend_from_slice(piece);

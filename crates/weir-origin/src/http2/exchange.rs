@@ -1,4 +1,4 @@
-//! One request of HTTP/2 that is not answered at once: its body, its wait, its answer.
+//! One HTTP/2 request that is not answered at once: its body, its wait, its response.
 
 use std::future::poll_fn;
 use std::ops::Range;
@@ -21,26 +21,26 @@ use crate::outcome::Outcome;
 use crate::stats::Event;
 use crate::worker::Worker;
 
-/// How often it is looked whether a full socket has room again, before a stream is reset behind its data.
+/// How often a full socket is checked for room before a stream is reset after its data.
 const PRESSURE_PAUSE: Duration = Duration::from_millis(1);
 
-/// A request on its way to its answer.
+/// A request whose response is in preparation.
 pub(super) struct Exchange {
     worker: Rc<Worker>,
     activity: Rc<Activity>,
     pressure: Rc<Pressure>,
-    /// A connection with streams open is not idle, however long their answers wait.
+    /// A connection with open streams is not idle, however long their responses wait.
     _waiting: Waiting,
     body: RecvStream,
     media_type: Option<HeaderValue>,
-    /// The length of the body as the request says it.
+    /// The length of the body as declared by the request.
     announced_bytes: Option<u64>,
     respond: SendResponse<Bytes>,
     outcome: Outcome,
     head_only: bool,
 }
 
-/// The stream or its connection has ended, by whichever side.
+/// The stream or its connection has ended, on either side.
 struct Ended;
 
 impl From<h2::Error> for Ended {
@@ -49,19 +49,19 @@ impl From<h2::Error> for Ended {
     }
 }
 
-/// What an answer says.
+/// The body of a response.
 struct Content {
     status: u16,
     fields: HeaderMap,
     body: Body,
-    /// Bytes of the body, where they are known.
+    /// Bytes of the body, if known.
     bytes: Option<u64>,
 }
 
 enum Body {
-    /// This, repeated until the length is there.
+    /// These bytes, repeated up to the length.
     Repeated(Bytes),
-    /// This, and then the rest of the request's body.
+    /// These bytes, then the rest of the request's body.
     Echo(Bytes),
 }
 
@@ -93,14 +93,15 @@ impl Exchange {
         }
     }
 
-    /// Runs it to its end. Whatever breaks a stream is the peer's business; the books show what was sent.
+    /// Runs the exchange to its end. An error that breaks a stream comes from the peer; the counters show what was
+    /// sent.
     pub(super) async fn run(mut self) {
         let _ = self.answer().await;
     }
 
     async fn answer(&mut self) -> Result<(), Ended> {
         if self.outcome == Outcome::Silent {
-            // Nobody but the client ends this.
+            // Only the client ends this stream.
             return unless_reset(&mut self.respond, std::future::pending()).await;
         }
         let is_echo = self.worker.shared.spec.is_echo && self.outcome != Outcome::Error && !self.head_only;
@@ -155,7 +156,7 @@ impl Exchange {
         Content { status: 200, fields, body: Body::Echo(held), bytes }
     }
 
-    /// The request's body up to where an echo begins.
+    /// The part of the request's body that is held before an echo begins.
     async fn hold(&mut self) -> Result<Bytes, Ended> {
         let mut held = BytesMut::new();
         while held.len() < ECHO_HELD_BYTES {
@@ -165,7 +166,7 @@ impl Exchange {
         Ok(held.freeze())
     }
 
-    /// Reads over the request's body.
+    /// Reads the request's body and discards it.
     async fn drain(&mut self) -> Result<Bytes, Ended> {
         while self.receive().await?.is_some() {}
         Ok(Bytes::new())
@@ -215,7 +216,7 @@ impl Exchange {
         }
     }
 
-    /// Half of the body, of one whose length nobody knows half of what is held; then the stream is reset.
+    /// Sends half of the body, or half of the held bytes when the length is unknown; then resets the stream.
     async fn send_half(&mut self, content: Content) -> Result<(), Ended> {
         let Content { status, fields, body, bytes } = content;
         self.worker.counters().event(Event::Half);
@@ -247,7 +248,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// Sends a part of a body that repeats `kept`; `last` is the response's status where it ends with it.
+    /// Sends a part of a body that repeats `kept`. `last` is the response's status when the body ends with this part.
     async fn send_repeated(
         &self,
         send: &mut SendStream<Bytes>,
@@ -256,8 +257,8 @@ impl Exchange {
         last: Option<u16>,
     ) -> Result<(), Ended> {
         while part.start < part.end {
-            // The room decides about the piece, not the other way around: what does not fit would be left for a
-            // frame of its own, and a peer takes many small ones for an attack.
+            // The window decides the size of a piece: bytes beyond it would be left for a frame of their own, and peers
+            // treat many small frames as an attack.
             let wanted_bytes = usize::try_from(part.end - part.start).unwrap_or(usize::MAX).min(kept.len());
             let room_bytes = room(send, wanted_bytes).await?;
             let at = place(part.start);
@@ -279,7 +280,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// Hands data over for which there is room; with a status it is the response's last.
+    /// Hands over data that fits the window; a status marks the response's last data.
     fn send_now(&self, send: &mut SendStream<Bytes>, data: Bytes, last: Option<u16>) -> Result<(), Ended> {
         let (counters, data_bytes) = (self.worker.counters(), data.len());
         if let Some(status) = last {
@@ -297,7 +298,7 @@ impl Exchange {
         ended
     }
 
-    /// Waits in the middle of an answer.
+    /// Waits in the middle of a response.
     async fn pause(&self, send: &mut SendStream<Bytes>, due_ns: u64) -> Result<(), Ended> {
         let mut wait = pin!(self.worker.wait_until(due_ns, &self.activity));
         poll_fn(|cx| match (wait.as_mut().poll(cx), send.poll_reset(cx)) {
@@ -308,7 +309,7 @@ impl Exchange {
         .await
     }
 
-    /// Lets the connection write what was sent: a reset overtakes data that still waits within the library.
+    /// Lets the connection write what was sent: a reset overtakes data that still waits in the library.
     async fn let_out(&self) {
         tokio::task::yield_now().await;
         tokio::task::yield_now().await;
@@ -318,7 +319,7 @@ impl Exchange {
     }
 }
 
-/// Bytes that may be sent now, one at least; waits for them.
+/// Waits until at least one byte may be sent; returns how many.
 async fn room(send: &mut SendStream<Bytes>, wanted_bytes: usize) -> Result<usize, Ended> {
     send.reserve_capacity(wanted_bytes);
     while send.capacity() == 0 {
@@ -327,7 +328,7 @@ async fn room(send: &mut SendStream<Bytes>, wanted_bytes: usize) -> Result<usize
     Ok(send.capacity())
 }
 
-/// Waits for `future`, or for the client to give the stream up.
+/// Waits for `future`, or until the client abandons the stream.
 async fn unless_reset<T>(
     respond: &mut SendResponse<Bytes>,
     future: impl Future<Output = Result<T, Ended>>,

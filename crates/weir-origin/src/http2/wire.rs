@@ -1,4 +1,4 @@
-//! The bytes under HTTP/2: what was read ahead comes first, and whether the socket takes more is known outside.
+//! The byte stream under HTTP/2: returns bytes that were read ahead first, and shows whether the socket accepts more.
 
 use std::cell::Cell;
 use std::io;
@@ -26,7 +26,7 @@ impl Pressure {
 
 pub(crate) struct Wire {
     stream: Stream,
-    /// What was read to tell the protocol, and how far it was given out.
+    /// The bytes read to detect the protocol, and how many of them were returned.
     first: Vec<u8>,
     given: usize,
     worker: Rc<Worker>,

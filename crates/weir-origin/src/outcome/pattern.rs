@@ -1,24 +1,24 @@
-//! What becomes of each request: a fixed pattern that meets every share exactly, over all workers together.
+//! The outcome of each request: a fixed pattern that meets every share exactly, over all workers together.
 //!
-//! The shares are served like periodic work by deadline: the j-th of a share is wanted no sooner than what is
-//! due of it is begun, and no later than the request at which `number x share` reaches j. Deadlines can all be
-//! met as long as the shares are no more than the whole, so after any number of requests each share has its
-//! count, rounded down, or one more.
+//! Shares are scheduled like periodic work by deadline: the j-th request of a share comes no earlier than the start of
+//! its period and no later than the request at which `number x share` reaches j. All deadlines can be met as long as
+//! the shares sum to at most the whole, so after any number of requests each share has its count, rounded down, or one
+//! more.
 
 use std::sync::{Mutex, PoisonError};
 
 use super::Outcome;
 use crate::FaultSpec;
 
-/// Numbers requests, and says what each of them gets.
+/// Numbers requests and returns the outcome of each.
 #[derive(Debug)]
 pub(crate) struct Outcomes(Mutex<Pattern>);
 
 #[derive(Debug)]
 struct Pattern {
     seen: u64,
-    /// Good answers first: of equal deadlines the first in the list goes first, so that a fault comes at its
-    /// deadline and not before.
+    /// Good responses first: of equal deadlines the first in the list goes first, so a fault comes at its deadline and
+    /// not earlier.
     parts: Vec<Part>,
 }
 
@@ -27,12 +27,12 @@ struct Part {
     outcome: Outcome,
     share: f64,
     given: u64,
-    /// The number of the request at which the next one is due.
+    /// The number of the request at which the next one of this share is due.
     deadline: u64,
 }
 
 impl Outcomes {
-    /// `None` where all answers are good, so that an origin without faults shares nothing.
+    /// `None` when all responses are good, so that an origin without faults shares nothing.
     pub(crate) fn of(faults: &FaultSpec) -> Option<Self> {
         let shares = faults.shares();
         let good = 1.0 - shares.iter().map(|(_, share)| share).sum::<f64>();
@@ -45,9 +45,9 @@ impl Outcomes {
         has_faults.then(|| Self(Mutex::new(Pattern { seen: 0, parts })))
     }
 
-    /// What the next request gets.
+    /// The outcome of the next request.
     pub(crate) fn next(&self) -> Outcome {
-        // The pattern is whole after every call, so a panic elsewhere leaves nothing half done.
+        // The pattern is consistent after every call, so a poisoned lock is safe to use.
         self.0.lock().unwrap_or_else(PoisonError::into_inner).next()
     }
 }
@@ -56,7 +56,7 @@ impl Pattern {
     fn next(&mut self) -> Outcome {
         let number = self.seen + 1;
         self.seen = number;
-        // `min_by_key` takes the first of equal ones.
+        // `min_by_key` returns the first of equal ones.
         let wanted = self.parts.iter_mut().filter(|part| part.is_begun(number));
         let Some(part) = wanted.min_by_key(|part| part.deadline) else { return Outcome::Good };
         part.give();
@@ -71,7 +71,7 @@ impl Part {
         part
     }
 
-    /// Whether the next one may come with this request already.
+    /// Whether the share may come with this request already.
     fn is_begun(&self, number: u64) -> bool {
         number as f64 * self.share > self.given as f64
     }
@@ -82,7 +82,7 @@ impl Part {
     }
 
     /// The first number whose product with the share reaches the next whole number. The quotient may be off by
-    /// its rounding; the product alone decides.
+    /// rounding, so the product decides.
     fn next_deadline(&self) -> u64 {
         let wanted = self.given + 1;
         let reaches = |number: u64| (number as f64 * self.share) as u64 >= wanted;

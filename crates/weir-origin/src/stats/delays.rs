@@ -1,14 +1,14 @@
-//! The delays that were really given, as a histogram per worker.
+//! The actual delays of responses, as a histogram per worker.
 
 use std::sync::{Mutex, PoisonError};
 
 use serde::Serialize;
 use weir_results::{Histogram, new_histogram, quantile_ns};
 
-/// From the whole request to the write of its answer's first byte, as it really was.
+/// Actual delays, from the whole request to the write of its response's first byte.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct GivenDelays {
-    /// How many answers were given.
+    /// Number of delayed responses.
     pub count: u64,
     /// The mean, nanoseconds.
     pub mean_ns: u64,
@@ -22,18 +22,18 @@ pub struct GivenDelays {
     pub p90_ns: u64,
     /// The 99th percentile, nanoseconds.
     pub p99_ns: u64,
-    /// All of them, in HdrHistogram's V2 encoding.
+    /// The whole histogram, in HdrHistogram's V2 encoding.
     pub histogram: Histogram,
 }
 
-/// What one worker has given. Only the worker itself writes; who asks for statistics holds it up for a moment.
+/// The delays of one worker. Only the worker writes; reading the statistics blocks it for a moment.
 #[derive(Debug)]
 pub(crate) struct Recorder(Mutex<Given>);
 
 #[derive(Clone, Debug)]
 struct Given {
     histogram: hdrhistogram::Histogram<u64>,
-    /// Exact, beside the histogram's three digits.
+    /// Exact, in contrast to the histogram's three digits.
     sum_ns: u128,
     min_ns: u64,
     max_ns: u64,
@@ -54,7 +54,7 @@ impl Recorder {
 }
 
 impl GivenDelays {
-    /// The delays of all workers; `None` where there were none.
+    /// The delays of all workers; `None` if there were none.
     pub(crate) fn of<'r>(recorders: impl Iterator<Item = &'r Recorder>) -> Option<Self> {
         let mut all = Given::new();
         for recorder in recorders {
@@ -65,7 +65,7 @@ impl GivenDelays {
             all.max_ns = all.max_ns.max(given.max_ns);
         }
         let count = all.histogram.len();
-        // A quantile is its bucket's upper end, which may lie beyond the longest delay itself.
+        // A quantile is its bucket's upper end, which may exceed the longest delay.
         let at = |quantile| Some(quantile_ns(&all.histogram, 0, quantile)?.clamp(all.min_ns, all.max_ns));
         Some(Self {
             count,

@@ -4,14 +4,14 @@ use std::f64::consts::TAU;
 
 use weir_document::{DELAY_MAX, Delay};
 
-/// Keeps these times apart from what a load generator draws from the same seed: were they the same numbers, a long
-/// service would always come after a long gap, and queues would be shorter than theory's.
+/// Separates these times from what a load generator draws from the same seed: with equal numbers a long service time
+/// would always follow a long gap, and queues would be shorter than in theory.
 const STREAM: u64 = 0x7374_7265_6121_0001;
 
 /// The longest time that is drawn.
 const DRAWN_MAX_NS: f64 = DELAY_MAX.as_nanos() as f64;
 
-/// The times of a distribution, by the number of the request.
+/// The times of a distribution, by number of the request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Draws {
     delay: Delay,
@@ -21,12 +21,12 @@ pub(crate) struct Draws {
 
 impl Draws {
     pub(crate) fn new(delay: Delay, seed: u64) -> Self {
-        // Seeds are hashed first, so that streams of related seeds have nothing to do with each other.
+        // Seeds are hashed first, so that streams of related seeds are independent.
         let seed = seed ^ STREAM;
         Self { delay, seeds: [hash(seed, 0), hash(seed, 1)] }
     }
 
-    /// The time that request `number` gets, nanoseconds.
+    /// The time for request `number`, nanoseconds.
     pub(crate) fn ns(&self, number: u64) -> u64 {
         let uniform = |stream: usize| {
             // 53 random bits make a number above 0 and up to 1, so that its logarithm is finite.
@@ -53,7 +53,7 @@ impl Draws {
     }
 }
 
-/// A random number that depends on nothing but its arguments (splitmix64).
+/// A random number that depends only on its arguments (splitmix64).
 fn hash(seed: u64, index: u64) -> u64 {
     let mut z = seed.wrapping_add(index.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -72,7 +72,7 @@ mod tests {
         (0..DRAWS).map(|number| draws.ns(number)).collect()
     }
 
-    /// How many draws lie below the theory's quantiles: as many as there should be, within four standard errors.
+    /// Compares how many draws lie below the theory's quantiles with the expected number, within four standard errors.
     #[track_caller]
     fn check(delay: &str, expected_ns: &[(f64, f64)]) {
         for seed in [1, 2, 77] {

@@ -4,10 +4,10 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::num::NonZeroUsize;
 
-/// The times at which each server will be free. Work is known when it arrives, so nothing has to be kept of it.
+/// The times at which each server will be free. Work is known when it arrives, so nothing else is kept.
 #[derive(Clone, Debug)]
 pub(crate) struct Queue {
-    /// The earliest on top.
+    /// The earliest first.
     free_ns: BinaryHeap<Reverse<u64>>,
     entered: u64,
     wait_sum_ns: u128,
@@ -38,7 +38,7 @@ impl Queue {
         Self { free_ns, entered: 0, wait_sum_ns: 0, wait_max_ns: 0 }
     }
 
-    /// Takes in work that arrives now and takes this long. Whoever is taken in first is served first.
+    /// Adds work that arrives now and takes `service_ns`. Work is served in the order in which it is added.
     pub(crate) fn enter(&mut self, arrived_ns: u64, service_ns: u64) -> Service {
         let Some(mut earliest) = self.free_ns.peek_mut() else { unreachable!("a queue has a server") };
         let start_ns = arrived_ns.max(earliest.0);
@@ -87,9 +87,9 @@ mod tests {
     fn work_is_served_in_the_order_of_its_arrival() {
         check(1, &[(10, 5), (11, 5), (12, 1), (30, 2)], &[(10, 15), (15, 20), (20, 21), (30, 32)]);
         check(2, &[(0, 10), (0, 4), (1, 3), (2, 1), (20, 1)], &[(0, 10), (0, 4), (4, 7), (7, 8), (20, 21)]);
-        // The third is short, and still waits for the second to have begun.
+        // The third is short, and still waits until the second has begun.
         check(2, &[(0, 100), (0, 100), (0, 1), (0, 1)], &[(0, 100), (0, 100), (100, 101), (100, 101)]);
-        // Read from its clock by another worker, and taken in later: it waits no less for it.
+        // Another worker read its clock earlier and adds its work later: the wait is no shorter.
         check(1, &[(10, 5), (9, 5)], &[(10, 15), (15, 20)]);
         check(1, &[(5, u64::MAX), (6, 1)], &[(5, u64::MAX), (u64::MAX, u64::MAX)]);
     }
