@@ -2,10 +2,14 @@
 //!
 //! To add one, write a file below `findings/` and list it in [`FINDERS`].
 
+mod added_latency;
+mod capacity;
+mod changes;
 mod failover;
 mod limits_and_starts;
 mod model;
 mod new_connections;
+mod per_core;
 mod recovery;
 mod slow_clients;
 
@@ -49,6 +53,10 @@ const FINDERS: &[Finder] = &[
     slow_clients::FINDER,
     limits_and_starts::FINDER,
     new_connections::FINDER,
+    changes::FINDER,
+    capacity::FINDER,
+    added_latency::FINDER,
+    per_core::FINDER,
 ];
 
 /// Findings under the names and in the form that the JSON of a summary had before there were findings. Nothing else

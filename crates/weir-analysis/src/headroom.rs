@@ -22,6 +22,9 @@ use crate::experiments::Experiment;
 use crate::points::Point;
 use crate::points::grouping::Group;
 
+pub(crate) use change_cost::change_costs;
+pub(crate) use conclusions::change_sentence;
+
 pub use change_cost::{ChangeCost, InForce, Quiet, seen_after};
 pub use course::{Course, course};
 pub use curves::{CURVE_LATENCIES, Curve, CurveSpot, Knee};
@@ -109,13 +112,8 @@ impl Headroom {
         curves.any(|curve| curve.spots.iter().any(|spot| spot.asked_per_s == point.rate_per_s))
     }
 
-    /// Whether there is nothing to tell.
+    /// Whether there is nothing to report about rates, connections and numbers of routes.
     pub fn is_empty(&self) -> bool {
-        self.change_costs.is_empty() && self.has_only_changes()
-    }
-
-    /// Whether there is nothing to tell of rates, connections and numbers of routes.
-    pub fn has_only_changes(&self) -> bool {
         self.curves.is_empty() && self.scalability.is_empty() && self.route_costs.is_empty()
     }
 }

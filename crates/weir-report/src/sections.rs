@@ -4,7 +4,6 @@ pub(crate) mod added;
 pub(crate) mod build;
 pub(crate) mod capacity;
 pub(crate) mod cells;
-pub(crate) mod changes;
 pub(crate) mod environment;
 pub(crate) mod experiments;
 pub(crate) mod findings;

@@ -202,6 +202,11 @@ impl Series {
         self.figures.iter().find(|(known, _)| *known == measure).map(|(_, figure)| figure)
     }
 
+    /// Whether it is of a load point, and not of findings alone.
+    pub(super) fn is_load(&self) -> bool {
+        self.load_point.is_some()
+    }
+
     /// Whether there is a repeat with no more errors than are allowed.
     pub(super) fn has_answers(&self) -> bool {
         let is_answered =

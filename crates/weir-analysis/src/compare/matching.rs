@@ -106,7 +106,8 @@ impl Matched<'_> {
     /// What only one side has, in words.
     pub(super) fn unmatched(&self, a: &Dataset, b: &Dataset) -> Vec<String> {
         let only = |of: &Dataset, all: &[&Series]| -> Vec<String> {
-            all.iter().map(|series| format!("only in {}: {}", of.label, series.words())).collect()
+            let loads = all.iter().filter(|series| series.is_load() || of.run().is_none());
+            loads.map(|series| format!("only in {}: {}", of.label, series.words())).collect()
         };
         [only(a, &self.only_a), only(b, &self.only_b)].concat()
     }
@@ -121,7 +122,7 @@ impl Matched<'_> {
                 failed.push(format!("{words}: {of_b} fails in every repeat, and {of_a} does not"));
             }
         }
-        for one in self.only_a.iter().filter(|one| one.has_answers()) {
+        for one in self.only_a.iter().filter(|one| one.is_load() && one.has_answers()) {
             if b.run().is_some_and(|run| run.has_failed(&one.gateway, &one.axes)) {
                 failed.push(format!("{}: the cells of {of_b} failed, but not those of {of_a}", one.words()));
             }

@@ -28,6 +28,9 @@ pub struct Finding {
     /// Load points at which errors and overload are expected: the experiment is there to cause them.
     #[serde(skip)]
     pub breaks: Vec<Place>,
+    /// Whether reports draw it as a section of its own; `false` if it has one that shows more.
+    #[serde(skip)]
+    pub has_section: bool,
 }
 
 /// A load at one point of the axes.
@@ -73,6 +76,9 @@ pub struct Column {
     /// What tables show if a repeat lies beyond what was measured.
     #[serde(skip)]
     pub beyond: &'static str,
+    /// What tables show instead of zero; empty for the number.
+    #[serde(skip)]
+    pub zero: &'static str,
 }
 
 /// The importance of columns that stay in every terminal.
@@ -192,7 +198,7 @@ impl Finding {
     /// A finding without values yet.
     pub(crate) fn new(key: &'static str, title: &'static str, intro: impl Into<String>) -> Self {
         let (sentences, tables, breaks) = (Vec::new(), Vec::new(), Vec::new());
-        Self { key, title, intro: intro.into(), sentences, tables, breaks }
+        Self { key, title, intro: intro.into(), sentences, tables, breaks, has_section: true }
     }
 }
 
@@ -213,7 +219,17 @@ impl Row {
 impl Column {
     /// A column that is neither compared nor drawn.
     pub(crate) const fn of(key: &'static str, title: &'static str, unit: Unit, keep: u8) -> Self {
-        Self { key, title, unit, better: None, keep, compared: None, drawn: false, beyond: "> timeout" }
+        Self {
+            key,
+            title,
+            unit,
+            better: None,
+            keep,
+            compared: None,
+            drawn: false,
+            beyond: "> timeout",
+            zero: "",
+        }
     }
 
     /// The same, of which lower values are better.
@@ -248,6 +264,16 @@ impl Column {
     /// The same, shown as `words` if a repeat lies beyond what was measured.
     pub(crate) const fn beyond(self, words: &'static str) -> Self {
         Self { beyond: words, ..self }
+    }
+
+    /// The same, which shows zero as `words`.
+    pub(crate) const fn zero(self, words: &'static str) -> Self {
+        Self { zero: words, ..self }
+    }
+
+    /// A value of this column as people read it.
+    pub fn words(&self, value: f64) -> String {
+        if value.abs() < 0.5 && !self.zero.is_empty() { self.zero.to_owned() } else { self.unit.words(value) }
     }
 
     /// The same, drawn as bars.

@@ -11,7 +11,6 @@ pub(super) fn conclude(headroom: &Headroom) -> Vec<String> {
     sentences.extend(no_bend(&headroom.curves));
     sentences.extend(headroom.scalability.iter().map(scales));
     sentences.extend(greatest_shared(&headroom.route_costs).into_iter().filter_map(routes));
-    sentences.extend(headroom.change_costs.iter().map(changes));
     sentences
 }
 
@@ -125,7 +124,8 @@ fn routes(cost: &RouteCost) -> Option<String> {
     })
 }
 
-fn changes(cost: &ChangeCost) -> String {
+/// What changes cost, and how soon they take effect.
+pub(crate) fn change_sentence(cost: &ChangeCost) -> String {
     let who = with_axes(&cost.gateway, &cost.axes);
     let kinds: Vec<String> = cost.in_force.iter().map(|kind| kind.what.to_string()).collect();
     let what = if kinds.is_empty() { "routes".to_owned() } else { join(&kinds) };

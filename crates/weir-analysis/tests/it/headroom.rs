@@ -200,7 +200,8 @@ fn changed(gateway: &str, repeat: u32) -> Cell {
 #[test]
 fn changes_cost_what_the_seconds_near_them_have_over_the_rest() {
     let cells: Vec<Cell> = (0..3).map(|repeat| changed("weir", repeat)).collect();
-    let headroom = summary(&cells).headroom;
+    let summary = summary(&cells);
+    let headroom = &summary.headroom;
     let [cost] = headroom.change_costs.as_slice() else { panic!("{:?}", headroom.change_costs) };
     assert_eq!((cost.gateway.as_str(), cost.load.as_str(), cost.changes), ("weir", "changing", 3));
     assert_eq!((cost.errors_near, cost.sent_near), (9, 600));
@@ -209,7 +210,8 @@ fn changes_cost_what_the_seconds_near_them_have_over_the_rest() {
     near(cost.p99_rest_ns.mean.unwrap(), 1_000_000.0);
     near(cost.p99_near_ns.mean.unwrap(), 5_000_000.0);
     near(cost.p99_ratio.mean.unwrap(), 5.0);
-    let said = headroom.conclusions.join("\n");
+    let finding = summary.findings.iter().find(|finding| finding.key == "changes").unwrap();
+    let said = finding.sentences.join("\n");
     for words in [
         "weir: 3 changes of routes during changing",
         "at most 140 ms",
@@ -242,7 +244,8 @@ fn changes_are_told_by_kind_and_against_the_load_that_nothing_changed() {
         cell
     };
     let cells: Vec<Cell> = (0..3).map(at).collect();
-    let headroom = summary(&cells).headroom;
+    let summary = summary(&cells);
+    let headroom = &summary.headroom;
     let [cost] = headroom.change_costs.as_slice() else { panic!("{:?}", headroom.change_costs) };
     let kinds: Vec<_> =
         cost.in_force.iter().map(|kind| (kind.what, kind.changes, kind.seen_after_ns_max)).collect();
@@ -251,10 +254,11 @@ fn changes_are_told_by_kind_and_against_the_load_that_nothing_changed() {
     let quiet = cost.quiet.as_ref().unwrap();
     assert_eq!((quiet.load.as_str(), quiet.errors, quiet.sent), ("quiet", 0, 3_000));
     near(quiet.p99_ratio.mean.unwrap(), 1.0);
-    let said = headroom.conclusions.join("\n");
+    let finding = summary.findings.iter().find(|finding| finding.key == "changes").unwrap();
+    let said = finding.sentences.join("\n");
     assert!(said.contains("weir: 9 changes of endpoints and certificates during changing"), "{said}");
     assert!(said.contains("; in quiet, 0 of 3,000 failed"), "{said}");
-    assert!(headroom.has_only_changes());
+    assert!(headroom.is_empty());
 }
 
 #[test]

@@ -75,16 +75,24 @@ const CHARTS: [Chart; 2] = [
 /// The charts of every load with faults, and of every load with changes where a run asks for nothing else of headroom;
 /// each of the first repeat.
 pub(crate) fn plots(summary: &Summary, cells: &[Cell]) -> Vec<Plot> {
-    let rows = summary.points.iter().flat_map(|point| point.rows.iter().map(move |row| (point, row)));
-    let courses =
-        rows.map(|(point, row)| Course { gateway: &row.gateway, axes: &point.axes, load: &point.load });
-    let faulted = courses.filter(|course| first(course, cells).is_some_and(|of| !of.faults.is_empty()));
-    let headroom = Some(&summary.headroom).filter(|headroom| headroom.has_only_changes());
-    let changed = headroom.into_iter().flat_map(|headroom| &headroom.change_costs);
-    let changed = changed.map(|of| Course { gateway: &of.gateway, axes: &of.axes, load: &of.load });
-    let mut plots = of_courses(OF_FAULTS, &faulted.collect::<Vec<_>>(), cells);
-    plots.extend(of_courses(OF_CHANGES, &changed.collect::<Vec<_>>(), cells));
+    let mut plots = of_courses(OF_FAULTS, &courses(summary, cells, |of| !of.faults.is_empty()), cells);
+    // Those of headroom have the changes over time.
+    if summary.headroom.is_empty() {
+        let changed = courses(summary, cells, |of| !of.route_changes.is_empty());
+        plots.extend(of_courses(OF_CHANGES, &changed, cells));
+    }
     plots
+}
+
+/// Gateways at load points with such events in the first repeat.
+fn courses<'a>(
+    summary: &'a Summary,
+    cells: &[Cell],
+    has_events: fn(&Measurement) -> bool,
+) -> Vec<Course<'a>> {
+    let rows = summary.points.iter().flat_map(|point| point.rows.iter().map(move |row| (point, row)));
+    let all = rows.map(|(point, row)| Course { gateway: &row.gateway, axes: &point.axes, load: &point.load });
+    all.filter(|course| first(course, cells).is_some_and(has_events)).collect()
 }
 
 fn of_courses(section: &'static str, courses: &[Course<'_>], cells: &[Cell]) -> Vec<Plot> {

@@ -23,11 +23,8 @@ pub(crate) struct BarChart<'a> {
 /// The charts of all findings.
 pub(crate) fn charts(summary: &Summary) -> Vec<BarChart<'_>> {
     let of_table = |finding, table| of_table(summary, finding, table);
-    summary
-        .findings
-        .iter()
-        .flat_map(|of| of.tables.iter().flat_map(move |table| of_table(of, table)))
-        .collect()
+    let findings = summary.findings.iter().filter(|finding| finding.has_section);
+    findings.flat_map(|of| of.tables.iter().flat_map(move |table| of_table(of, table))).collect()
 }
 
 fn of_table<'a>(summary: &Summary, finding: &Finding, table: &'a Table) -> Vec<BarChart<'a>> {

@@ -8,7 +8,7 @@ use crate::sections::tables::{errors_of, figure};
 
 /// A section for each finding.
 pub(crate) fn sections(summary: &Summary) -> impl Iterator<Item = Section> {
-    summary.findings.iter().map(section)
+    summary.findings.iter().filter(|finding| finding.has_section).map(section)
 }
 
 fn section(finding: &Finding) -> Section {
@@ -55,17 +55,16 @@ fn entries(columns: &[Of], row: &Row) -> Vec<Entry> {
 }
 
 fn entry(column: &Of, value: &Value) -> Entry {
-    let unit = column.unit;
     match value {
         Value::Missing => Entry::text("–"),
         Value::Text { text } => Entry::text(text),
         Value::Number { words: Some(words), .. } => Entry::text(words),
         Value::Number { number, words: None } => {
-            Entry::text(number.map_or_else(|| "n/a".to_owned(), |number| unit.words(number)))
+            Entry::text(number.map_or_else(|| "n/a".to_owned(), |number| column.words(number)))
         }
         Value::Part { part, of } => errors_of(*part, *of),
         Value::Figure { figure: of } => {
-            let entry = figure(of, |value| unit.words(value));
+            let entry = figure(of, |value| column.words(value));
             if of.beyond_timeout { Entry { text: column.beyond.to_owned(), ..entry } } else { entry }
         }
         Value::Valid { valid, planned, reasons } => {

@@ -6,7 +6,6 @@ use weir_analysis::headroom::{
 use weir_analysis::{Figure, Summary, at_axes, axes_words, quantity, reason_name};
 
 use crate::model::{Chip, Column, Entry, KEEP, Section, Table, Tone};
-use crate::sections::changes;
 use crate::sections::tables::{figure, latency_title, microseconds, without_interval};
 
 /// The section; `None` for a run that asks nothing of headroom.
@@ -15,14 +14,9 @@ pub(crate) fn section(summary: &Summary) -> Option<Section> {
     if headroom.is_empty() {
         return None;
     }
-    let changes = changes::tables(&headroom.change_costs);
-    if headroom.has_only_changes() {
-        return Some(changes::section(headroom, changes));
-    }
     let mut tables: Vec<Table> = curves(headroom);
     let rest = [fits(&headroom.curves), laws(&headroom.scalability), routes(&headroom.route_costs)];
     tables.extend(rest.into_iter().flatten());
-    tables.extend(changes);
     Some(Section {
         id: "headroom".into(),
         title: "Headroom".into(),

@@ -1,0 +1,54 @@
+//! Throughput per core at full load over CPU limits, as a finding: reports have it in a section of their own.
+
+use super::model::{Column, Finding, KEEP, Row, Table, Unit, Value};
+use super::{Finder, Former, Measured};
+use crate::experiments::{self, Experiment, PerCore};
+
+pub(super) const FINDER: Finder = Finder { key: KEY, columns: &[&LIMIT, &EFFICIENCY], find };
+
+const KEY: &str = "per-core";
+
+/// The axis of the data plane's CPU limit.
+const CPUS: &str = "limits.data.cpus";
+
+static LIMIT: [Column; 1] =
+    [Column::of("rate", "Throughput per core", Unit::PerSecond, KEEP).higher().judged("per-core.rate", 0.10)];
+
+static EFFICIENCY: [Column; 1] = [Column::of("efficiency", "Highest / lowest limit", Unit::Share, KEEP)
+    .higher()
+    .compared("per-core.efficiency", 0.10)];
+
+fn find(measured: &Measured<'_>, _: &mut Former) -> Option<Finding> {
+    let intro = "Throughput per core at full load, at each CPU limit of the data plane.";
+    let mut finding = Finding { has_section: false, ..Finding::new(KEY, "Throughput per core", intro) };
+    let found = experiments::find(measured.run, measured.points);
+    for experiment in found.iter().filter(|experiment| !experiment.per_core.is_empty()) {
+        finding.sentences.extend(experiment.per_core.iter().map(|of| of.conclusion.clone()));
+        finding.tables.extend([by_limit(experiment), efficiency(experiment)]);
+    }
+    (!finding.tables.is_empty()).then_some(finding)
+}
+
+fn by_limit(experiment: &Experiment) -> Table {
+    let of_gateway = |of: &PerCore| -> Vec<Row> {
+        let limits = experiment.limits.iter().zip(&of.per_core_per_s);
+        let row = |(limit, figure): (&experiments::DataLimit, &Option<_>)| {
+            let mut axes = experiment.axes.clone();
+            axes.insert(CPUS.to_owned(), limit.cpus?.into());
+            let values = vec![Value::optional(figure.as_ref())];
+            Some(Row { gateway: of.gateway.clone(), load: String::new(), axes, values })
+        };
+        limits.filter_map(row).collect()
+    };
+    let rows = experiment.per_core.iter().flat_map(of_gateway).collect();
+    Table { caption: "Throughput per core at full load".into(), columns: &LIMIT, rows }
+}
+
+fn efficiency(experiment: &Experiment) -> Table {
+    let row = |of: &PerCore| {
+        let values = vec![Value::optional(of.efficiency.as_ref())];
+        Row { gateway: of.gateway.clone(), load: String::new(), axes: experiment.axes.clone(), values }
+    };
+    let rows = experiment.per_core.iter().map(row).collect();
+    Table { caption: "Throughput per core, highest over lowest limit".into(), columns: &EFFICIENCY, rows }
+}
