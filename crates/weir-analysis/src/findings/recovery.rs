@@ -25,8 +25,9 @@ const RESOLUTION_S: f64 = 1.0;
 
 const INTRO: &str = "\
 Time from a fault to the end of the last second with an error, or with a p50 of more than twice that before the first \
-fault. weir counts in whole seconds, so times below one second cannot be told apart. The time includes the request \
-time-out if requests to the failed server time out.";
+fault. weir looks until the next server is taken away, so the time can include the return of this one. It counts in \
+whole seconds, so times below one second cannot be told apart. The time includes the request time-out if requests to \
+the failed server time out.";
 
 static COLUMNS: [Column; 4] = [
     Column::of("fault", "Fault", Unit::Text, KEEP),
@@ -40,7 +41,7 @@ static COLUMNS: [Column; 4] = [
     Column::of("valid", "Valid repeats", Unit::Text, 7),
 ];
 
-/// A fault, and the seconds until the next one.
+/// A fault that takes a server away, and the seconds until the next such fault: its return is part of the recovery.
 struct Stage<'a> {
     fault: &'a FaultEvent,
     seconds: Seconds<'a>,
@@ -91,18 +92,19 @@ fn rows(group: &Group<'_>, gateway: &str, repeats: &Repeats<'_>) -> Vec<Row> {
     (0..most).filter_map(row).collect()
 }
 
-/// Faults that take a server away, each with the seconds until the next fault of any kind.
+/// Faults that take a server away, each with the seconds until the next one.
 fn stages(measurement: &Measurement) -> Vec<Stage<'_>> {
-    let faults = &measurement.faults;
-    let stage = |(place, fault): (usize, &'_ FaultEvent)| {
+    let takes_away = |fault: &&FaultEvent| fault.action != FaultAction::Return;
+    let faults: Vec<&FaultEvent> = measurement.faults.iter().filter(takes_away).collect();
+    let ends = faults.iter().skip(1).map(|next| next.t_s).chain([f64::INFINITY]);
+    let stages = faults.iter().zip(ends).map(|(fault, end_s)| {
         let is_here = |second: &&LoadSecond| {
-            let end_s = second.t_s + second.length_s;
-            fault.t_s < end_s && faults.get(place + 1).is_none_or(|next| end_s <= next.t_s)
+            let second_end_s = second.t_s + second.length_s;
+            fault.t_s < second_end_s && second_end_s <= end_s
         };
-        Seconds(of_phase(measurement).0.into_iter().filter(is_here).collect())
-    };
-    let all = faults.iter().enumerate().map(|(place, fault)| Stage { fault, seconds: stage((place, fault)) });
-    all.filter(|stage| stage.fault.action != FaultAction::Return).collect()
+        Stage { fault, seconds: Seconds(of_phase(measurement).0.into_iter().filter(is_here).collect()) }
+    });
+    stages.collect()
 }
 
 /// p50 of the sustained seconds before the first fault; `None` if there are none.
