@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-# METHOD 7: a figure is disturbed when steal and the CPU time of others exceed this share of the host.
+# `docs/method.md#verdicts`: a figure is disturbed when steal and the CPU time of others exceed this share of the host.
 DISTURBED_SHARE = 0.02
 # A p99 is moved by less: by half of what lies beyond it, where others took that time in one piece.
 DISTURBED_SHARE_OF_P99 = 0.005

@@ -10,7 +10,7 @@ import statistics
 
 NORMAL = statistics.NormalDist()
 STANDARD_ERRORS = 3
-# METHOD 9 and the issue: what a measured quantile may be off without any sampling error.
+# `docs/method.md#accuracy` and the issue: what a measured quantile may be off without any sampling error.
 TOLERANCE_SHARE = 0.02
 TOLERANCE_S = 150e-6
 

@@ -9,7 +9,7 @@ from whole_runs import RUN_S_MAX, run
 RUNS = 5
 HEADROOM_RUNS = 3
 COVERED_MIN = 4
-# METHOD 17 and the issue: how far the answer may be off, and how wide its interval may be.
+# `docs/method.md#capacity` and the issue: how far the answer may be off, and how wide its interval may be.
 TOLERANCE = 0.1
 WIDTH_MAX = 0.2
 LIMIT_S = 0.01

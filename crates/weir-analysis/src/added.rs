@@ -1,7 +1,7 @@
-//! What gateways add to the latency of their upstream at fixed rates, and what authentication costs (report R2).
+//! What gateways add to the latency of their upstream at fixed rates, and what authentication costs.
 //!
 //! A run that measures two direct cells in each block knows how far two cells are apart that differ in nothing. That is
-//! the rig's bias: nothing smaller is claimed of a gateway (METHOD 20).
+//! the rig's bias: nothing smaller is claimed of a gateway (`docs/method.md#comparison`).
 
 mod authentication;
 mod bias;

@@ -1,4 +1,4 @@
-//! Capacity at an objective (METHOD 17): a search with repeated trials that no single noisy trial decides.
+//! Capacity at an objective (`docs/method.md#capacity`): a search with repeated trials that no single noisy trial decides.
 //!
 //! A trial is a short open load at one rate. [`Search`] says which rate to try next and when to stop: a pure state
 //! machine over what the trials gave, without clock or chance. It brackets first, by factors, where a miss has to be

@@ -1,4 +1,4 @@
-//! Two datasets, cell by cell: ratios with intervals, and whether one is better, worse, the same, or undecided (METHOD 20).
+//! Two datasets, cell by cell: ratios with intervals, and whether one is better, worse, the same, or undecided (`docs/method.md#comparison`).
 //!
 //! `docs/compare.md` says how each figure is made and where it comes from.
 
@@ -29,7 +29,7 @@ use figures::Draft;
 
 /// Confidence of all intervals of a comparison together.
 pub const CONFIDENCE_TOGETHER: f64 = 0.99;
-/// Valid repeats of each side that *better* and *worse* need (METHOD 11).
+/// Valid repeats of each side that *better* and *worse* need (`docs/method.md#repeats`).
 pub const CLAIM_REPEATS: usize = 6;
 
 /// What is compared, and how.

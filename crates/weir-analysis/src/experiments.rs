@@ -1,4 +1,4 @@
-//! What load points say together (report R1): what more users get at a limit, what more cores get, and which share of
+//! What load points say together: what more users get at a limit, what more cores get, and which share of
 //! direct that is.
 //!
 //! Closed loads that differ in nothing but their connections are users of one kind; the limits of the data plane are

@@ -1,4 +1,4 @@
-//! How much load a gateway carries before its latency breaks (report R3): curves of latency over throughput, what more
+//! How much load a gateway carries before its latency breaks: curves of latency over throughput, what more
 //! connections get, what routes cost, and what changes of routes under load cost.
 //!
 //! Curves are of open loads that differ in nothing but their rate; those of closed loads that climb in steps stand

@@ -1,4 +1,4 @@
-//! How many instances carry a rate (METHOD 19): from load points that were measured, with their intervals carried
+//! How many instances carry a rate (`docs/method.md#sizing`): from load points that were measured, with their intervals carried
 //! through. Nothing is extrapolated unless that is asked for, and then it is marked.
 //!
 //! An *instance type* is a gateway at one point of the axes: its limits and what else varies, but for the rate. Each is

@@ -101,7 +101,7 @@ struct SummedUp<'a> {
 }
 
 impl SummedUp<'_> {
-    /// Why it does not count (METHOD 7).
+    /// Why it does not count (`docs/method.md#verdicts`).
     fn reasons(&self) -> Vec<Reason> {
         let has_errors = self.failed.is_some_and(|share| share > Thresholds::default().error_share);
         has_errors.then_some(Reason::Errors).into_iter().collect()

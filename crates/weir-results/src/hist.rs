@@ -1,4 +1,4 @@
-//! HDR histograms as values of the schema: recorded to three significant digits, 100 ns to 1 hour (METHOD 4).
+//! HDR histograms as values of the schema: recorded to three significant digits, 100 ns to 1 hour (`docs/method.md#histograms`).
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};

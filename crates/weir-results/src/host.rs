@@ -1,4 +1,4 @@
-//! What a host can be measured with: the generator's ceiling and the latency floor (METHOD 8).
+//! What a host can be measured with: the generator's ceiling and the latency floor (`docs/method.md#generator-limit`).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

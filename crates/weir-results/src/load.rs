@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{BoundBy, Histogram, LeftOut, Verdicts};
 
-/// The arrival model (METHOD 1).
+/// The arrival model (`docs/method.md#arrival-model`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ArrivalModel {
@@ -316,7 +316,7 @@ pub struct LoadResult {
     pub verdicts: Verdicts,
 }
 
-/// What the generator knows about itself, for the verdicts of METHOD 6. All of the sustained phase.
+/// What the generator knows about itself, for the verdicts of `docs/method.md#bottleneck`. All of the sustained phase.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GeneratorEvidence {
     /// Worker threads.
@@ -369,7 +369,7 @@ pub struct LoadSecond {
     pub latency: Histogram,
 }
 
-/// A warm-up that could grow (METHOD 12).
+/// A warm-up that could grow (`docs/method.md#warm-up`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WarmUp {
     /// Length that was asked for, nanoseconds.

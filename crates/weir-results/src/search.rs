@@ -1,4 +1,4 @@
-//! A search for the capacity at an objective (METHOD 17): its trials, and what they found together.
+//! A search for the capacity at an objective (`docs/method.md#capacity`): its trials, and what they found together.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! What bounds a measurement, and whether its figures count (METHOD 6 and 7).
+//! What bounds a measurement, and whether its figures count (`docs/method.md#trust`).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Sentences about the capacity at an objective, each implied by its figures (METHOD 21).
+//! Sentences about the capacity at an objective, each implied by its figures (`docs/method.md#conclusions`).
 
 use weir_results::Stopped;
 

@@ -76,7 +76,7 @@ pub struct Series {
     pub curve: Vec<CurvePoint>,
 }
 
-/// How a load goes. CPU time per request is compared at equal ones only (METHOD 15).
+/// How a load goes. CPU time per request is compared at equal ones only (`docs/method.md#cpu`).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LoadPoint {
     /// Its arrival model.
@@ -256,7 +256,7 @@ fn series(point: &Point, row: &Row, has_open: bool) -> Series {
     figures.extend(Measure::all().filter_map(|measure| Some((measure, latency(measure)?))));
     let is_latency = |measure: &Measure| matches!(measure, Measure::Latency(_));
     let not_for = match is_open {
-        // A closed loop's latency is that of a gateway kept as busy as the connections can (METHOD 13).
+        // A closed loop's latency is that of a gateway kept as busy as the connections can (`docs/method.md#tails`).
         false if has_open => Measure::all().filter(is_latency).collect(),
         false => Vec::new(),
         // The rate was asked for, and says something only where it was not carried.

@@ -49,7 +49,7 @@ pub(super) fn of_scenarios(a: &Run, b: &Run) -> Vec<Difference> {
     between(&conditions(a), &conditions(b))
 }
 
-/// What differs of the environments (METHOD 16).
+/// What differs of the environments (`docs/method.md#manifest`).
 pub(super) fn of_environments(a: &Manifest, b: &Manifest) -> Vec<Difference> {
     let environment = |manifest: &Manifest| {
         let mut value = serde_json::to_value(manifest).unwrap_or_default();

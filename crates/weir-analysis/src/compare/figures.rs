@@ -325,7 +325,7 @@ fn alike(a: &[f64], b: &[f64], effect: Option<Effect>) -> Option<String> {
     Some(format!("{whose} are all equal, so their uncertainty is unknown"))
 }
 
-/// CPU time per request depends on the load point (METHOD 15).
+/// CPU time per request depends on the load point (`docs/method.md#cpu`).
 fn other_load_point(a: Option<LoadPoint>, b: Option<LoadPoint>) -> Option<String> {
     (a != b).then(|| "CPU per request is compared only at equal connections or an equal rate".into())
 }

@@ -8,7 +8,7 @@ use crate::figures::quantity::{rate, time_ns};
 use crate::findings::{Better, Column, Compared, Unit, compared};
 use crate::points::LATENCIES;
 
-/// Differences in CPU time per request up to this share do not matter (METHOD 20).
+/// Differences in CPU time per request up to this share do not matter (`docs/method.md#comparison`).
 const CPU_MARGIN: f64 = 0.05;
 /// The same for throughput, and for the median and the mean of the latency.
 const MIDDLE_MARGIN: f64 = 0.10;

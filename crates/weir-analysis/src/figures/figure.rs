@@ -5,7 +5,7 @@ use weir_results::Reason;
 
 use crate::figures::interval::{Estimate, of_differences, of_figures};
 
-/// Valid repeats that a headline needs (METHOD 11).
+/// Valid repeats that a headline needs (`docs/method.md#repeats`).
 pub const HEADLINE_REPEATS: usize = 3;
 
 /// What one repeat says about a figure.

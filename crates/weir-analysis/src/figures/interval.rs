@@ -1,4 +1,4 @@
-//! Intervals over repeats: t intervals on logarithms for figures, on the values for differences (METHOD 11).
+//! Intervals over repeats: t intervals on logarithms for figures, on the values for differences (`docs/method.md#repeats`).
 
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};

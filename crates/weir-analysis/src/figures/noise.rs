@@ -1,4 +1,4 @@
-//! Headlines whose intervals are wider than the scenario allows (METHOD 7, `noisy`).
+//! Headlines whose intervals are wider than the scenario allows (`docs/method.md#verdicts`, `noisy`).
 //!
 //! Noise is a property of the repeats together, so no cell has it: each repeat stays valid, and the figure over them
 //! is no headline.

@@ -1,4 +1,4 @@
-//! What each part of the rig used: report R4's resources, generator and origin included.
+//! What each part of the rig used: generator and origin included.
 
 use serde::Serialize;
 use weir_results::{NetworkUsage, Part, Role, Usage};

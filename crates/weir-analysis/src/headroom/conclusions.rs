@@ -1,4 +1,4 @@
-//! Sentences about headroom, each implied by its figures (METHOD 21).
+//! Sentences about headroom, each implied by its figures (`docs/method.md#conclusions`).
 
 use super::{ChangeCost, Curve, Headroom, Over, Quiet, RouteCost, Scalability, seen_after};
 use crate::figures::figure::Figure;

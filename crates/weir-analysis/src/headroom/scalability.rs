@@ -9,9 +9,9 @@ use crate::figures::interval::{CONFIDENCE, t_quantile};
 use crate::figures::quantity::number;
 use crate::points::axes::Axes;
 
-/// Points that a fit needs (METHOD 18).
+/// Points that a fit needs (`docs/method.md#headroom`).
 pub const USL_POINTS_MIN: usize = 6;
-/// Whole cores from which there is one over CPUs (METHOD 18).
+/// Whole cores from which there is one over CPUs (`docs/method.md#headroom`).
 pub const USL_CORES_MIN: f64 = 4.0;
 /// The share of the variance that it has to explain.
 const R_SQUARED_MIN: f64 = 0.9;

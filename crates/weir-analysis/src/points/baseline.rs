@@ -1,4 +1,4 @@
-//! Through against direct, in the same repeat (METHOD 10).
+//! Through against direct, in the same repeat (`docs/method.md#direct`).
 
 use serde::Serialize;
 use weir_results::Reason;

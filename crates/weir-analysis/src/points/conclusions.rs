@@ -1,4 +1,4 @@
-//! Sentences about a load point, each implied by its figures (METHOD 21).
+//! Sentences about a load point, each implied by its figures (`docs/method.md#conclusions`).
 //!
 //! *Better* and *worse* need six repeats and are never said here: a sentence names figures, and whether
 //! their intervals overlap.

@@ -1,4 +1,4 @@
-//! What bounds one load of a cell, and whether its figures count (METHOD 6 and 7).
+//! What bounds one load of a cell, and whether its figures count (`docs/method.md#trust`).
 
 use weir_results::{
     ArrivalModel, BoundBy, Ceiling, Counters, HostProcess, HostShare, Judgement, LoadRecord, Reason,

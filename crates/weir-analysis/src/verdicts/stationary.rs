@@ -1,4 +1,4 @@
-//! Whether a load stayed the same: the first third of its phase against the last (METHOD 7).
+//! Whether a load stayed the same: the first third of its phase against the last (`docs/method.md#verdicts`).
 //!
 //! A third's figure is that of all its requests together: counts are added, histograms are merged, quantiles are never
 //! averaged. What chance alone makes of a difference is told by the seconds that the thirds consist of, by sectioning

@@ -17,7 +17,7 @@ use crate::runs::{Load, cell, failed, full, plan, run};
 /// A load point that was measured: name, rate, p99 in milliseconds, share of the CPU limit.
 type Rate = (&'static str, u64, f64, f64);
 
-/// What report R3 found: 2,500/s at less than 20 ms, and twice that breaks it.
+/// 2,500/s at less than 20 ms, and twice that breaks it.
 const GOROUTER: [Rate; 3] =
     [("low", 1_000, 5.0, 0.2), ("middle", 2_500, 18.0, 0.5), ("high", 5_000, 60.0, 0.9)];
 

@@ -1,4 +1,4 @@
-//! Whether a warm-up has warmed up: MSER-5 (METHOD 12).
+//! Whether a warm-up has warmed up: MSER-5 (`docs/method.md#warm-up`).
 //!
 //! Of a series that begins with a transient, MSER cuts off as much as makes the standard error of the mean of what is
 //! left the smallest (White, "An Effective Truncation Heuristic for Bias Reduction in Simulation Output", Simulation

@@ -1,4 +1,4 @@
-//! What gateways add at each rate, what authentication costs, and every repeat as a row (report R2).
+//! What gateways add at each rate, what authentication costs, and every repeat as a row.
 
 use weir_analysis::{
     AddedCurve, AddedLatency, AuthenticationCost, Claim, Figure, Point, RepeatRow, RigBias, Row, Sample,

@@ -1,4 +1,4 @@
-//! Where and with what it ran: the manifest (METHOD 16).
+//! Where and with what it ran: the manifest (`docs/method.md#manifest`).
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Tables over load points: users at a limit, limits beside each other, and the share of direct (report R1).
+//! Tables over load points: users at a limit, limits beside each other, and the share of direct.
 
 use weir_analysis::{DataLimit, Experiment, Point, Row, Summary, axes_words, quantity};
 

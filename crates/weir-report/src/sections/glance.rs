@@ -1,4 +1,4 @@
-//! Gateways side by side over the loads of one point of the axes (report R4's comparison).
+//! Gateways side by side over the loads of one point of the axes.
 
 use weir_analysis::{Point, Row, quantity};
 use weir_results::{ArrivalModel, DIRECT};

@@ -1,4 +1,4 @@
-//! Tables of headroom (report R3): latency over throughput, what fits, connections, routes.
+//! Tables of headroom: latency over throughput, what fits, connections, routes.
 
 use weir_analysis::headroom::{
     CURVE_LATENCIES, Curve, CurveSpot, Fit, Fitted, Headroom, Parameter, RouteCost, Scalability,

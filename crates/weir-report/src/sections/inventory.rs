@@ -1,4 +1,4 @@
-//! The objects of the rig: role, description and version (report R1's inventory), with limits and hashes (METHOD 16).
+//! The objects of the rig: role, description and version, with limits and hashes (`docs/method.md#manifest`).
 
 use serde_json::Value;
 use weir_analysis::{Summary, quantity};

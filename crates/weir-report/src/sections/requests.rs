@@ -1,4 +1,4 @@
-//! Locust's request and percentile tables of a load point (report R4).
+//! Locust's request and percentile tables of a load point.
 
 use weir_analysis::{Point, Row, quantity};
 use weir_results::ArrivalModel;

@@ -1,4 +1,4 @@
-//! What each part of the rig used at a load point, generator and origin included (report R4).
+//! What each part of the rig used at a load point, generator and origin included.
 
 use weir_analysis::{PartUse, Point, Row, quantity};
 

@@ -1,4 +1,4 @@
-//! What this host can be measured with: the generator's ceiling and the latency floor (METHOD 8).
+//! What this host can be measured with: the generator's ceiling and the latency floor (`docs/method.md#generator-limit`).
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
