@@ -1,4 +1,4 @@
-//! Driving a load: starts the workers, watches the time, merges what they hand in.
+//! Drives a load: starts the workers, watches the time, merges their results.
 
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
@@ -39,34 +39,34 @@ mod steps;
 
 pub use progress::Progress;
 
-/// Open files beside connections: standard streams, and each worker's poll and timers.
-const FILES_BESIDE: u64 = 32;
+/// Open files besides connections: standard streams, and each worker's poll and timers.
+const FILES_BASE: u64 = 32;
 const FILES_PER_WORKER: u64 = 20;
-/// From the announcement of the start to the start, so that every worker waits when it comes.
+/// Time between the announcement of the start and the start, so that every worker is waiting by then.
 const LEAD_NS: u64 = 2_000_000;
 const LEAD_PER_WORKER_NS: u64 = 1_000_000;
-/// Each is looked at once before the start.
+/// Every place is visited once before the start.
 const LEAD_PER_PLACE_NS: u64 = 3_000;
-/// From the announcement of an early end to that end, so that every worker hears of it in time.
+/// Time between the announcement of an early end and that end, so that every worker learns of it in time.
 const EARLY_END_LEAD_NS: u64 = 30_000_000;
-/// How long before the end of the warm-up it is judged, so that nobody waits at the border for the word.
+/// How long before its end the warm-up is judged, so that no worker waits at the border for the decision.
 const WARM_UP_LEAD_NS: u64 = 5_000_000;
-/// How often the coordinator looks whether it shall stop.
-const PATIENCE: Duration = Duration::from_millis(20);
+/// How often the coordinator checks whether it shall stop.
+const STOP_CHECK_PERIOD: Duration = Duration::from_millis(20);
 
-/// Drives the load to its end, or until `stop` is set; then what there is so far is the record.
+/// Drives the load to its end, or until `stop` is set; then the record contains what was measured so far.
 ///
-/// What peers do wrong is counted in the record.
+/// Errors of peers are counted in the record.
 ///
 /// # Errors
 /// When the specification makes no sense, or this process cannot drive it.
 pub fn run(spec: &LoadSpec, progress: &dyn Progress, stop: &AtomicBool) -> Result<LoadRecord, EngineError> {
     spec.validate()?;
     let addresses = resolve(spec)?;
-    let means = Means {
+    let prepared = Prepared {
         dialing: Dialing {
-            // In a closed loop answers are read as they come, and asking for notes costs more than it tells. At Unix
-            // sockets the kernel notes nothing.
+            // In a closed loop responses are read as they arrive, so kernel timestamps would cost more than they are
+            // worth. Unix sockets have none.
             is_stamped: matches!(spec.model, ModelSpec::Open { .. })
                 && !addresses.iter().any(SockAddr::is_unix),
             addresses,
@@ -82,18 +82,18 @@ pub fn run(spec: &LoadSpec, progress: &dyn Progress, stop: &AtomicBool) -> Resul
         requests: RequestSource::new(spec)?,
     };
     if spec.protocol != ProtocolSpec::Http1 {
-        means.requests.check_http2()?;
+        prepared.requests.check_http2()?;
     }
     match spec.steps.as_slice() {
-        [] => drive(spec, &means, progress, stop),
+        [] => drive(spec, &prepared, progress, stop),
         specs => steps::drive_all(spec, specs, progress, stop, |spec, progress| {
-            drive(spec, &means, progress, stop)
+            drive(spec, &prepared, progress, stop)
         }),
     }
 }
 
-/// What is made once, however many steps a load has.
-struct Means {
+/// What is prepared once, however many steps a load has.
+struct Prepared {
     dialing: Dialing,
     requests: RequestSource,
 }
@@ -101,7 +101,7 @@ struct Means {
 /// Drives one step.
 fn drive(
     spec: &LoadSpec,
-    means: &Means,
+    prepared: &Prepared,
     progress: &dyn Progress,
     stop: &AtomicBool,
 ) -> Result<LoadRecord, EngineError> {
@@ -118,8 +118,8 @@ fn drive(
             connections: connections_of(spec, worker),
             connections_first: connections_first_of(spec, worker),
             protocol: spec.protocol,
-            dialing: means.dialing.of_worker(worker),
-            requests: means.requests.clone(),
+            dialing: prepared.dialing.of_worker(worker),
+            requests: prepared.requests.clone(),
             has_domains: !spec.domains.is_empty(),
             requests_per_connection: spec.requests_per_connection,
             early_end_ns: Arc::clone(&early_end_ns),
@@ -131,7 +131,8 @@ fn drive(
         let options = WorkerOptions {
             name: format!("load-{worker}"),
             cpu: cpu_of(worker, spec.workers),
-            // A closed loop may fill its CPU, and would then keep the server from it; so does one that spins.
+            // A closed loop may use its whole CPU, and so does a spinning worker: as urgent ones they would keep the
+            // server from it.
             is_urgent: matches!(spec.model, ModelSpec::Open { .. }) && !spec.spin,
         };
         let thread = spawn_thread(options, move || work(plan))
@@ -141,7 +142,7 @@ fn drive(
     drop(events_in);
     let is_whole = await_connections(&events, spec.workers, || {
         if stop.load(Ordering::Acquire) {
-            // No time yet, as there is no clock; it is enough for the workers to open nothing more.
+            // No clock runs yet, so there is no time; this is enough to keep the workers from opening more connections.
             early_end_ns.store(1, Ordering::Release);
         }
         crew.has_lost_one()
@@ -150,7 +151,8 @@ fn drive(
         return Err(crew.failure());
     }
     early_end_ns.store(0, Ordering::Release);
-    let coordinator = Coordinator { spec, requests: &means.requests, progress, stop, events, early_end_ns };
+    let coordinator =
+        Coordinator { spec, requests: &prepared.requests, progress, stop, events, early_end_ns };
     let (timeline, warm_up) = coordinator.start(&mut crew);
     let outcome = coordinator.collect(timeline, warm_up);
     crew.join()?;
@@ -192,13 +194,13 @@ impl Coordinator<'_> {
                 if let Some(count) = spec.request_count {
                     let (index, end_ns) = schedule.end_of(spec.warmup_ns, count);
                     end_index = index;
-                    // The last arrival may share its nanosecond with the one that is no more part of the phase.
+                    // The last arrival may have the same nanosecond as the first one after the phase.
                     duration_ns = Some(end_ns - spec.warmup_ns + 1);
                 }
                 Some(schedule)
             }
         };
-        // Only now: walking a long schedule takes its time, and so do the workers' books.
+        // Only now: walking a long schedule takes time, and so does allocating the workers' books.
         let places = connections_of(spec, 0) as u64 * u64::from(streams_of(spec)) * u64::from(spec.workers);
         let start_ns =
             mono_ns() + LEAD_NS + u64::from(spec.workers) * LEAD_PER_WORKER_NS + places * LEAD_PER_PLACE_NS;
@@ -222,13 +224,13 @@ impl Coordinator<'_> {
                 .with_routes(Routes::new(self.requests))
                 .with_warm_up(warm_up.clone(), worker)
                 .with_trace(spec.trace.is_some());
-            // A worker that is gone is found when it is joined.
+            // A worker that has ended is noticed when it is joined.
             let _ = start.send(flow);
         }
         (timeline, warm_up)
     }
 
-    /// Takes what the workers hand in until all have ended.
+    /// Receives the workers' messages until all have ended.
     fn collect(
         &self,
         mut timeline: Timeline,
@@ -251,7 +253,7 @@ impl Coordinator<'_> {
                 _ => u64::MAX,
             };
             let next_ns = cpu.observe(now_ns, &timeline).min(look_ns);
-            let patience = PATIENCE.min(Duration::from_nanos(next_ns.saturating_sub(now_ns)));
+            let patience = STOP_CHECK_PERIOD.min(Duration::from_nanos(next_ns.saturating_sub(now_ns)));
             match self.events.recv_timeout(patience) {
                 Ok((worker, Event::Interval(interval))) => {
                     if let Some(second) = builder.interval(worker, *interval) {
@@ -263,7 +265,7 @@ impl Coordinator<'_> {
                 Err(RecvTimeoutError::Disconnected) => break,
             }
         }
-        // A load that was stopped in its warm-up has an empty phase.
+        // A load stopped during its warm-up has an empty phase.
         let end_ns = builder.phase_end_ns().unwrap_or_else(mono_ns).max(timeline.sustain_ns);
         let now = process_cpu_time();
         let frame = PhaseFrame {
@@ -286,7 +288,7 @@ impl Coordinator<'_> {
     }
 }
 
-/// A warm-up that goes on while it has not settled.
+/// A warm-up that is extended while latencies have not settled.
 struct Growth {
     warm_up: Arc<WarmUp>,
     has_settled: bool,
@@ -298,7 +300,7 @@ impl Growth {
         Self { warm_up, has_settled: false, is_over: false }
     }
 
-    /// Puts the sustained phase off where the warm-up nears its end and has not settled; gives when to look again.
+    /// Postpones the sustained phase when the warm-up nears its end and has not settled; returns when to check again.
     fn look(&mut self, now_ns: u64, timeline: &mut Timeline) -> u64 {
         if self.is_over {
             return u64::MAX;
@@ -321,7 +323,7 @@ impl Growth {
     }
 }
 
-/// A line for each send, nanoseconds from the start of the phase; a file that is there goes on.
+/// A line for each send, nanoseconds from the start of the phase; an existing file is appended to.
 fn write_sends(path: &Path, sends: &[Send], start_ns: u64) -> Result<(), EngineError> {
     let write = || {
         let mut file = BufWriter::new(File::options().create(true).append(true).open(path)?);
@@ -334,7 +336,7 @@ fn write_sends(path: &Path, sends: &[Send], start_ns: u64) -> Result<(), EngineE
 }
 
 impl PhaseCpu {
-    /// Looks at the process's CPU time when a border of the phase has come; gives the next one.
+    /// Reads the process's CPU time when a border of the phase has passed; returns the next border.
     fn observe(&mut self, now_ns: u64, timeline: &Timeline) -> u64 {
         for (place, border_ns) in [(&mut self.start, timeline.sustain_ns), (&mut self.end, timeline.end_ns)] {
             if place.is_none() {
@@ -349,12 +351,12 @@ impl PhaseCpu {
 }
 
 impl Crew {
-    /// Whether a worker has ended, although none has been started.
+    /// Whether a worker has ended before the start.
     fn has_lost_one(&self) -> bool {
         self.threads.iter().any(JoinHandle::is_finished)
     }
 
-    /// Sends everybody home, and tells why a worker ended before the start.
+    /// Dismisses all workers, and returns why one of them ended before the start.
     fn failure(mut self) -> EngineError {
         self.starts.clear();
         match self.join() {
@@ -377,34 +379,34 @@ impl Crew {
     }
 }
 
-/// Waits until every worker has tried all its connections, which is bounded in time; false when one has ended
-/// without a word, while the others wait for a start that must not come.
+/// Waits until every worker has tried all its connections, which is bounded in time; false if one has ended without a
+/// message while the others wait for a start that must not come.
 fn await_connections(events: &Receiver<(u32, Event)>, workers: u32, has_lost_one: impl Fn() -> bool) -> bool {
     let mut connected = 0;
     while connected < workers {
-        match events.recv_timeout(PATIENCE) {
+        match events.recv_timeout(STOP_CHECK_PERIOD) {
             Ok(_) => connected += 1,
             Err(RecvTimeoutError::Timeout) if !has_lost_one() => {}
-            // Its word may have come between the two looks, but then it would not have ended.
+            // Its message may have arrived between the two checks, but then it would not have ended.
             Err(_) => return false,
         }
     }
     true
 }
 
-/// The greatest number of connections that a load ever has.
+/// The greatest number of connections that the load has at any time.
 fn most_connections(spec: &LoadSpec) -> usize {
     let steps = spec.steps.iter().filter_map(|step| step.connections);
     steps.chain(spec.connections_from).fold(spec.connections, u32::max) as usize
 }
 
-/// Connections of a worker; a number that changes counts with its greatest.
+/// Connections of a worker; a changing number counts with its maximum.
 fn connections_of(spec: &LoadSpec, worker: u32) -> usize {
     let most = spec.connections.max(spec.connections_from.unwrap_or(0));
     share(u64::from(most), worker, spec.workers) as usize
 }
 
-/// Those of them that are there from the start.
+/// The connections that are open from the start.
 fn connections_first_of(spec: &LoadSpec, worker: u32) -> usize {
     let first = spec.connections_from.unwrap_or(spec.connections);
     share(u64::from(first), worker, spec.workers) as usize
@@ -433,14 +435,14 @@ fn pauses_of(spec: &LoadSpec, worker: u32, slots: usize) -> Pauses {
     Pauses::new(think, ramp, worker, spec.workers, slots)
 }
 
-/// What worker `worker` of `workers` gets of `total`: equal shares, the first ones get what is over.
+/// The share of `total` for worker `worker` of `workers`: equal shares, and the first workers get the remainder.
 fn share(total: u64, worker: u32, workers: u32) -> u64 {
     let (worker, workers) = (u64::from(worker), u64::from(workers));
     total / workers + u64::from(worker < total % workers)
 }
 
-/// The CPU of a worker; none when there are more workers than CPUs. Servers on the same host bind their
-/// workers from the first CPU on, so these are bound from the last one down.
+/// The CPU of a worker; `None` when there are more workers than CPUs. Servers on the same host bind their workers from
+/// the first CPU upwards, so these are bound from the last CPU downwards.
 fn cpu_of(worker: u32, workers: u32) -> Option<usize> {
     let cpus = available_cpus();
     if workers as usize > cpus.len() {
@@ -449,11 +451,11 @@ fn cpu_of(worker: u32, workers: u32) -> Option<usize> {
     cpus.iter().rev().nth(worker as usize).copied()
 }
 
-/// Raises the process's limit of open files as far as the connections need it, and makes room for them.
+/// Raises the process's limit of open files as far as the connections need it.
 pub(crate) fn raise_open_files(connections: u32, workers: u32) -> Result<(), EngineError> {
-    let needed = u64::from(connections) + u64::from(workers) * FILES_PER_WORKER + FILES_BESIDE;
+    let needed = u64::from(connections) + u64::from(workers) * FILES_PER_WORKER + FILES_BASE;
     if getrlimit(Resource::Nofile).current.is_some_and(|current| current < needed) {
-        // Where it cannot be raised, the check below says so.
+        // If it cannot be raised, the check below reports that.
         weir_io::raise_open_files();
     }
     reserve_files(needed);
@@ -475,7 +477,7 @@ mod tests {
         }
         assert!(await_connections(&events, 2, || true), "who has reported may end");
         events_in.send((0, Event::Connected)).unwrap();
-        // The sender lives on, as that of a worker that waits for the start.
+        // The sender stays alive, like that of a worker that waits for the start.
         assert!(!await_connections(&events, 2, || true));
     }
 
@@ -523,7 +525,7 @@ mod tests {
     }
 
     #[test]
-    fn why_a_worker_ended_before_the_start_is_told() {
+    fn an_end_before_the_start_is_reported_with_its_reason() {
         let (start, wait_for_start) = sync_channel::<Flow>(1);
         let waiting = spawn_thread(WorkerOptions::default(), move || {
             drop(wait_for_start.recv());

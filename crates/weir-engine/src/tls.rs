@@ -1,4 +1,4 @@
-//! TLS on a connection, by rustls: configurations made once, sessions fed by hand.
+//! TLS on a connection, by rustls: configurations are made once, sessions are fed by hand.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::path::Path;
@@ -31,7 +31,7 @@ use tickets::Tickets;
 
 /// Plaintext that is encrypted in one go; the socket takes about as much.
 const CHUNK_BYTES: usize = 64 * 1024;
-/// Sets the choice of who resumes apart from whatever else is drawn from the seed.
+/// Separates the choice of resuming sessions from other draws with the same seed.
 const RESUME: u64 = 0x2545_f491_4f6c_dd1d;
 
 /// How TLS sessions are made; cheap to clone.
@@ -40,7 +40,7 @@ pub(crate) struct TlsClient {
     resuming: Arc<ClientConfig>,
     fresh: Arc<ClientConfig>,
     names: Names,
-    /// Share of sessions that may resume one before.
+    /// Share of sessions that may resume an earlier one.
     resumption: f64,
     seed: u64,
     sessions: u64,
@@ -50,11 +50,11 @@ pub(crate) struct TlsClient {
 #[derive(Debug)]
 pub(crate) struct Session {
     connection: ClientConnection,
-    /// The place of its name among the names.
+    /// The position of its name among the names.
     domain: u32,
-    /// Whether plaintext may wait that came along with the end of the handshake.
+    /// Whether plaintext may wait that arrived together with the end of the handshake.
     has_early: bool,
-    /// Whether the peer has said that nothing more comes.
+    /// Whether the peer has sent close_notify.
     is_ended: bool,
 }
 
@@ -62,7 +62,7 @@ impl TlsClient {
     /// Reads the certificates that the specification names.
     ///
     /// # Errors
-    /// When a file cannot be read, or holds nothing that is wanted.
+    /// When a file cannot be read or does not contain what is needed.
     pub(crate) fn new(
         spec: &TlsSpec,
         protocol: ProtocolSpec,
@@ -88,7 +88,7 @@ impl TlsClient {
         })
     }
 
-    /// The same for the connections of `worker`.
+    /// The same configuration for the connections of `worker`.
     pub(crate) fn of_worker(&self, worker: u32) -> Self {
         Self { names: self.names.of_worker(worker), ..self.clone() }
     }
@@ -107,7 +107,7 @@ impl TlsClient {
 }
 
 impl Session {
-    /// Goes on with the handshake until it waits for the peer (false) or is done (true). Reads through `sealed`.
+    /// Continues the handshake until it waits for the peer (false) or is done (true). Reads through `sealed`.
     pub(crate) fn shake_hands(
         &mut self,
         socket: &mut Socket,
@@ -126,7 +126,7 @@ impl Session {
                     let mut rest = &sealed[..received];
                     while !rest.is_empty() {
                         self.take(&mut rest).map_err(|error| {
-                            // The peer gets to hear why, as far as it still listens.
+                            // Sends the alert, if the peer still reads.
                             let _ = self.flush(socket);
                             (Cause::Tls, Some(error))
                         })?;
@@ -139,8 +139,8 @@ impl Session {
         }
     }
 
-    /// Reads the plaintext that came along with the end of the handshake, once: the server's first bytes may arrive with
-    /// its Finished, and the socket reports nothing for them any more.
+    /// Returns the plaintext that arrived together with the end of the handshake, once: the server's first bytes may
+    /// arrive with its Finished, and the socket does not report them again.
     pub(crate) fn take_early(&mut self, plain: &mut [u8]) -> Result<usize, String> {
         match std::mem::take(&mut self.has_early) {
             true => self.decrypt(&[], plain),
@@ -148,7 +148,7 @@ impl Session {
         }
     }
 
-    /// Decrypts what was received into `plain`, which must have room for all of it; gives how much there is.
+    /// Decrypts received bytes into `plain`, which must have room for all of them; returns the length of the plaintext.
     pub(crate) fn decrypt(&mut self, mut sealed: &[u8], plain: &mut [u8]) -> Result<usize, String> {
         let mut bytes = 0;
         loop {
@@ -171,14 +171,14 @@ impl Session {
         }
     }
 
-    /// Encrypts and writes what the socket takes; gives how much of `bytes` was taken.
+    /// Encrypts and writes what the socket takes; returns how much of `bytes` was taken.
     #[inline]
     pub(crate) fn write(&mut self, socket: &mut Socket, bytes: &[u8]) -> io::Result<usize> {
         let mut taken = 0;
         loop {
             match self.flush(socket) {
                 Ok(true) if taken < bytes.len() => {}
-                // What was taken is told first; how the connection broke shows with the next.
+                // Taken bytes are reported first; the next call reports why the connection broke.
                 Err(error) if taken == 0 => return Err(error),
                 _ => return Ok(taken),
             }
@@ -187,7 +187,7 @@ impl Session {
         }
     }
 
-    /// Writes what was encrypted; whether all of it is out.
+    /// Writes encrypted bytes; returns whether all of them are out.
     pub(crate) fn flush(&mut self, socket: &mut Socket) -> io::Result<bool> {
         while self.connection.wants_write() {
             match self.connection.write_tls(socket) {
@@ -201,20 +201,20 @@ impl Session {
         Ok(true)
     }
 
-    /// Tells the peer that nothing more comes, as far as the socket takes it.
+    /// Sends close_notify, if the socket takes it.
     pub(crate) fn say_goodbye(&mut self, socket: &mut Socket) {
         self.connection.send_close_notify();
         // The connection is closed in any case.
         let _ = self.flush(socket);
     }
 
-    /// The place of the name that it asked for among all of them.
+    /// The position of the name that it asked for among all names.
     #[inline]
     pub(crate) fn domain(&self) -> u32 {
         self.domain
     }
 
-    /// Whether the peer has said that nothing more comes.
+    /// Whether the peer has sent close_notify.
     pub(crate) fn is_ended(&self) -> bool {
         self.is_ended
     }
@@ -224,13 +224,13 @@ impl Session {
         self.connection.handshake_kind() == Some(HandshakeKind::Resumed)
     }
 
-    /// Whether HTTP/2 was agreed upon.
+    /// Whether HTTP/2 was negotiated.
     pub(crate) fn is_http2(&self) -> bool {
         self.connection.alpn_protocol() == Some(b"h2")
     }
 
-    /// Version, cipher suite, key exchange and ALPN protocol in words. A session of TLS 1.2 that is resumed exchanges no
-    /// keys, so that there it is left out.
+    /// Version, cipher suite, key exchange and ALPN protocol as text. A resumed session of TLS 1.2 exchanges no keys,
+    /// so that part is missing there.
     pub(crate) fn negotiated(&self) -> String {
         let (version, group) = match self.connection.protocol_version() {
             Some(rustls::ProtocolVersion::TLSv1_3) => {
@@ -245,7 +245,7 @@ impl Session {
         format!("{version} {}{group} {alpn}", suite.unwrap_or("unknown suite"))
     }
 
-    /// Takes some of what was received.
+    /// Takes some of the received bytes.
     fn take(&mut self, sealed: &mut &[u8]) -> Result<(), String> {
         self.connection.read_tls(sealed).map_err(|error| format!("TLS: {error}"))?;
         self.connection.process_new_packets().map_err(|error| said(&error))?;
@@ -253,12 +253,12 @@ impl Session {
     }
 }
 
-/// What the library says, without what differs from connection to connection.
+/// The library's message, without what differs from connection to connection.
 fn said(error: &Error) -> String {
     if let Error::InvalidCertificate(error) = error
-        && let Some(said) = rejection::said(error)
+        && let Some(message) = rejection::message(error)
     {
-        return said;
+        return message;
     }
     match error {
         Error::AlertReceived(rustls::AlertDescription::NoApplicationProtocol) => {
@@ -296,8 +296,8 @@ fn config(spec: &TlsSpec) -> Result<ClientConfig, EngineError> {
         .map_err(|error| invalid("key", format!("{}: {error}", client.key.display()), KEY_REMEDY))
 }
 
-/// AES-128 and X25519 first, as browsers offer them: servers that go by the client's order and those that have their own
-/// then agree on one of each, and compare.
+/// AES-128 and X25519 first, as browsers offer them: servers that follow the client's order and those with their own
+/// then agree on the same ones, and compare.
 fn provider() -> CryptoProvider {
     let mut provider = aws_lc_rs::default_provider();
     let is_first = |suite: CipherSuite| {
@@ -361,7 +361,7 @@ fn invalid(field: &'static str, message: impl Into<String>, remedy: &str) -> Eng
     Wrong::new(message, remedy).of(field)
 }
 
-/// Takes every certificate: whoever measures a server of their own knows whom they talk to.
+/// Accepts every certificate: whoever measures a server of their own knows its identity.
 #[derive(Debug)]
 struct AnyCertificate(Arc<CryptoProvider>);
 

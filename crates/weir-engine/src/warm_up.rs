@@ -1,4 +1,4 @@
-//! A warm-up that goes on while it has not settled: what workers and coordinator share about it.
+//! A warm-up that is extended while latencies have not settled: the state that workers and coordinator share.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,13 +7,13 @@ mod settle;
 
 use settle::has_settled;
 
-/// Slots of the warm-up that was asked for, each of which gives an observation.
+/// Slots of the configured warm-up; each gives one observation.
 const SLOTS: u64 = 100;
 
-/// Set once a worker has gone into the sustained phase; the times of a clock do not reach it.
+/// Set once a worker has entered the sustained phase; no clock reaches this bit.
 const REACHED: u64 = 1 << 63;
 
-/// Where the sustained phase starts, as long as that is open, and how the warm-up goes.
+/// The start of the sustained phase while it may still move, and the latencies of the warm-up.
 #[derive(Debug)]
 pub(crate) struct WarmUp {
     start_ns: u64,
@@ -40,7 +40,7 @@ struct Slot {
 }
 
 impl WarmUp {
-    /// A warm-up from `start_ns` of `asked_ns` at least and `most_ns` at most; `None` where it cannot grow.
+    /// A warm-up from `start_ns` of `asked_ns` at least and `most_ns` at most; `None` if it cannot be extended.
     pub(crate) fn new(start_ns: u64, asked_ns: u64, most_ns: u64, workers: u32) -> Option<Arc<Self>> {
         let slot_ns = asked_ns / SLOTS;
         if slot_ns == 0 || most_ns <= asked_ns {
@@ -69,7 +69,7 @@ impl WarmUp {
         has_settled(&observations)
     }
 
-    /// Mean latency of a slot over all workers; `None` where nothing was answered in it.
+    /// Mean latency of a slot over all workers; `None` without responses.
     fn mean_ns(&self, slot: usize) -> Option<f64> {
         let of = |read: fn(&Slot) -> &AtomicU64| -> u64 {
             self.meters.iter().map(|meter| read(&meter.slots[slot]).load(Ordering::Relaxed)).sum()
@@ -78,18 +78,18 @@ impl WarmUp {
         (count > 0).then(|| of(|slot| &slot.sum_ns) as f64 / count as f64)
     }
 
-    /// Where the sustained phase would start next, if it were put off once more: by half of what was asked for.
+    /// The start of the sustained phase after one more extension: by half of the configured warm-up.
     pub(crate) fn later_ns(&self, sustain_ns: u64) -> Option<u64> {
         let later_ns = (sustain_ns + self.asked_ns / 2).min(self.start_ns + self.most_ns);
         (later_ns > sustain_ns).then_some(later_ns)
     }
 
-    /// Puts the start of the sustained phase off; false when a worker has already reached it.
+    /// Postpones the start of the sustained phase; false if a worker has already entered it.
     pub(crate) fn put_off(&self, sustain_ns: u64, later_ns: u64) -> bool {
         self.sustain_ns.compare_exchange(sustain_ns, later_ns, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// A worker that knows of `sustain_ns` gets there: from then on it is fixed. Else the time to which it was put off.
+    /// A worker reaches `sustain_ns`: fixes the start from then on, or returns the time to which it was postponed.
     pub(crate) fn reach(&self, sustain_ns: u64) -> Result<(), u64> {
         let reached = self.sustain_ns.compare_exchange(
             sustain_ns,
@@ -111,7 +111,7 @@ impl Meter {
     pub(crate) fn answered(&self, came_ns: u64, latency_ns: u64) {
         let slot = came_ns.saturating_sub(self.start_ns) / self.slot_ns;
         let Some(slot) = self.slots.get(slot as usize) else { return };
-        // Nobody else writes, so that nothing has to be locked.
+        // Nobody else writes, so no lock is needed.
         slot.count.store(slot.count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         slot.sum_ns.store(slot.sum_ns.load(Ordering::Relaxed).saturating_add(latency_ns), Ordering::Relaxed);
     }
@@ -164,7 +164,7 @@ mod tests {
         let warm_up = warm_up();
         let meter = warm_up.meter(0);
         for slot in 0..100 {
-            // Ever slower.
+            // Latencies that keep growing.
             meter.answered(1_000 * MS + slot * MS, 1_000 + slot * 100);
         }
         assert!(!warm_up.has_settled(1_090 * MS));

@@ -1,15 +1,15 @@
 //! How often a worker may wake up for arrivals.
 
-/// Mean distance of wake-ups, where arrivals are many.
+/// Mean distance of wake-ups when arrivals are many.
 const GRAIN_NS: u64 = 150_000;
-/// Wake-ups that may come at once, after a pause.
+/// Wake-ups that may follow each other at once after a pause.
 const BURST: u64 = 10;
 
 /// The budget of wake-ups.
 ///
-/// A wake-up costs more CPU time than the request that it is for. Up to some thousand arrivals a second each has its
-/// own; beyond, those that are due within the same grain share one, and are late by less than a grain. It is the
-/// generic cell rate algorithm (ITU-T I.371, annex A), so it follows from the schedule alone.
+/// A wake-up costs more CPU time than the request it is for. Up to some thousand arrivals a second each arrival has its
+/// own; above that, arrivals due within the same grain share one and are late by less than a grain. The budget is the
+/// generic cell rate algorithm (ITU-T I.371, annex A), so it depends on the schedule alone.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
     /// When the budget will be full again.

@@ -1,4 +1,4 @@
-//! When a place of a closed loop may not send: it thinks, or is not in use yet, or no more.
+//! When a place of a closed loop may not send: while it thinks, and before and after its time of use.
 
 use crate::pacing::think::Think;
 use crate::timeline::Timeline;
@@ -21,9 +21,9 @@ struct Thinking {
 /// One place.
 #[derive(Clone, Copy, Debug, Default)]
 struct Thinker {
-    /// Requests so far that are over: nobody thinks before the first.
+    /// Requests that have ended so far: there is no think time before the first.
     requests: u64,
-    /// Until when it thinks, whatever becomes of its connection meanwhile.
+    /// The end of its think time, whatever happens to its connection meanwhile.
     until_ns: u64,
 }
 
@@ -54,7 +54,7 @@ impl Pauses {
         Self { think, ramp }
     }
 
-    /// The request of a place is over, answered or not.
+    /// The request of a place has ended, answered or not.
     #[inline]
     pub(crate) fn resolved(&mut self, slot: usize, now_ns: u64) {
         if let Some(think) = &mut self.think {
@@ -62,7 +62,7 @@ impl Pauses {
         }
     }
 
-    /// Until when a place pauses that is up and without a request at `now_ns`.
+    /// The end of the pause of a place that is up and has no request at `now_ns`.
     #[inline]
     pub(crate) fn until_ns(&self, slot: usize, now_ns: u64, timeline: &Timeline) -> u64 {
         let begins_ns = self.begins_ns(slot, timeline);
@@ -70,13 +70,13 @@ impl Pauses {
         now_ns.max(begins_ns).max(thinks_ns)
     }
 
-    /// From when on a place is used.
+    /// When a place comes into use.
     #[inline]
     pub(crate) fn begins_ns(&self, slot: usize, timeline: &Timeline) -> u64 {
         self.ramp.map_or(0, |ramp| ramp.begins_ns(slot, timeline))
     }
 
-    /// From when on a place is not used any more.
+    /// When a place goes out of use.
     #[inline]
     pub(crate) fn ends_ns(&self, slot: usize, timeline: &Timeline) -> u64 {
         self.ramp.map_or(u64::MAX, |ramp| ramp.ends_ns(slot, timeline))
@@ -133,7 +133,7 @@ mod tests {
     fn connections_come_and_go_evenly_over_the_phase() {
         let timeline = Timeline::new(0, S, Some(10 * S), S);
         let up = Ramp { from: 2, to: 12, worker: 1, workers: 2, streams: 1 };
-        // Worker 1 of 2 has the connections 1, 3, 5, ..
+        // Worker 1 of 2 has the connections 1, 3, 5, ...
         let begins: Vec<u64> = (0..6).map(|slot| up.begins_ns(slot, &timeline) / S).collect();
         assert_eq!(begins, [0, 3, 5, 7, 9, 11]);
         assert!((0..6).all(|slot| up.ends_ns(slot, &timeline) == u64::MAX));
@@ -151,7 +151,7 @@ mod tests {
         assert_eq!([0, 1].map(|slot| pauses.until_ns(slot, 100, &timeline)), [100, 100]);
         pauses.resolved(0, 100);
         assert_eq!([0, 1].map(|slot| pauses.until_ns(slot, 100, &timeline)), [107, 100]);
-        // A connection that is lost and opened anew meanwhile does not begin to think again.
+        // A connection that is lost and reopened meanwhile does not start a new think time.
         assert_eq!([105, 107, 110].map(|now_ns| pauses.until_ns(0, now_ns, &timeline)), [107, 107, 110]);
     }
 }

@@ -22,11 +22,11 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// A schedule of `profile`, or of as many arrivals a second on the mean.
+    /// A schedule with the rate of `profile`, or with a constant mean rate.
     pub fn new(seed: u64, profile: impl Into<Profile>, spacing: Spacing) -> Self {
         let profile = profile.into();
         debug_assert!(profile.constant().is_none_or(|rate_per_s| rate_per_s > 0.0 && rate_per_s.is_finite()));
-        // Seeds are hashed first, so that streams of related seeds have nothing to do with each other.
+        // Seeds are hashed first, so that streams of related seeds are independent.
         Self { seed: hash(seed, 0), profile, spacing }
     }
 
@@ -44,8 +44,8 @@ impl Schedule {
         arrivals
     }
 
-    /// The first index due at `from_ns` or later, and the time at which the one `count` after it is due:
-    /// where a phase ends that starts at `from_ns` and holds exactly `count` arrivals.
+    /// The first index due at `from_ns` or later, and the due time of the arrival `count` after it: the end of a phase
+    /// that starts at `from_ns` and holds exactly `count` arrivals.
     pub fn end_of(&self, from_ns: u64, count: u64) -> (u64, u64) {
         let mut arrivals = self.arrivals(0, 1);
         while arrivals.due_ns() < from_ns {
@@ -58,14 +58,14 @@ impl Schedule {
 
 /// A walk along a worker's share of a schedule.
 ///
-/// It adds up every gap of the whole schedule, also those of other workers: some 10 ns each, and all
-/// workers agree to the last digit.
+/// It adds up every gap of the whole schedule, including those of other workers: about 10 ns each, and all workers
+/// agree to the last digit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Arrivals {
     gaps: Gaps,
-    /// The rate, where it never changes.
+    /// The rate, if it is constant.
     rate_per_s: f64,
-    /// Where it changes, and how far that has been walked; out of the way of all others.
+    /// A changing rate and how far it was walked; boxed to keep constant rates small.
     bent: Option<Box<Bent>>,
     index: u64,
     /// The gaps up to here, in mean gaps.
@@ -73,7 +73,7 @@ pub struct Arrivals {
     step: u64,
 }
 
-/// The gaps of a schedule of one arrival by unit time.
+/// The gaps of a schedule of one arrival per unit of time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Gaps {
     seed: u64,
@@ -95,11 +95,11 @@ impl Arrivals {
         self.index
     }
 
-    /// When it is due, nanoseconds from the start of the schedule; [`NEVER_NS`] where its rate has come to zero.
+    /// When it is due, nanoseconds from the start of the schedule; [`NEVER_NS`] once the rate has reached zero.
     #[inline]
     pub fn due_ns(&self) -> u64 {
         match &self.bent {
-            // Divided only here, so that arrivals whose time is a whole number have it to the digit.
+            // Divided only here, so that arrivals at whole numbers are exact.
             None => ((self.mass * 1e9 / self.rate_per_s) as u64).min(NEVER_NS),
             Some(bent) => bent.due_ns,
         }
@@ -132,7 +132,7 @@ impl Arrivals {
 }
 
 impl Bent {
-    // Kept out of the way of rates that never change.
+    // A function of its own, so that constant rates do not pay for it.
     #[inline(never)]
     fn go_to(&mut self, mass: f64) {
         self.due_ns = self.profile.due_ns(&mut self.piece, mass);
@@ -150,14 +150,14 @@ impl Gaps {
     }
 }
 
-/// An exponentially distributed number of mean 1 that depends on nothing but its arguments.
+/// An exponentially distributed number of mean 1 that depends only on its arguments.
 pub(crate) fn exponential(seed: u64, index: u64) -> f64 {
     // 53 random bits make a number above 0 and up to 1, so that its logarithm is finite: at most 37.
     let uniform = ((hash(seed, index) >> 11) + 1) as f64 / (1u64 << 53) as f64;
     -uniform.ln()
 }
 
-/// A random number that depends on nothing but its arguments (splitmix64).
+/// A random number that depends only on its arguments (splitmix64).
 pub fn hash(seed: u64, index: u64) -> u64 {
     let mut z = seed.wrapping_add(index.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

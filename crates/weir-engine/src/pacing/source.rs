@@ -1,21 +1,21 @@
-//! Where arrivals come from: a schedule that waits for nobody, or connections that have been answered.
+//! Where arrivals come from: a schedule independent of responses, or connections that have been answered.
 
 use std::collections::VecDeque;
 
 use crate::pacing::schedule::Arrivals;
 use crate::timeline::Timeline;
 
-/// A request that is to be sent.
+/// A request to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Arrival {
     pub(crate) index: u64,
-    /// Which request it sends, as [`crate::request::RequestSource::choose`] takes it: its index, unless its place
-    /// replays a recorded session.
+    /// The request to send, as [`crate::request::RequestSource::choose`] takes it: its index, unless its place replays
+    /// a recorded session.
     pub(crate) pick: u64,
     pub(crate) intended_ns: u64,
-    /// Whether the books have it already: it was handed out before, and could not be sent or was not processed.
+    /// Whether the books contain it already: it was handed out before, and could not be sent or was not processed.
     pub(crate) is_again: bool,
-    /// Whether it was sent before, and the peer said that it did not process it.
+    /// Whether it was sent before and the peer reported that it was not processed.
     pub(crate) was_sent: bool,
 }
 
@@ -29,7 +29,7 @@ impl Arrival {
 #[derive(Debug)]
 pub(crate) struct Source {
     model: Model,
-    /// Arrivals that were handed out to a connection which turned out to be dead; at most one a connection.
+    /// Arrivals that were handed out to a dead connection; at most one per connection.
     returned: VecDeque<Arrival>,
 }
 
@@ -38,30 +38,30 @@ enum Model {
     Closed {
         index: u64,
         step: u64,
-        /// What is left of the sustained phase's count; `None` without one.
+        /// Requests left of the sustained phase's count; `None` without a count.
         left: Option<u64>,
     },
-    /// Arrivals that wait are only the distance of two cursors, so memory does not grow with a backlog.
+    /// Waiting arrivals are only the distance between two cursors, so memory does not grow with a backlog.
     Open {
         /// The next arrival to be sent or dropped.
         head: Arrivals,
-        /// The first arrival that was not yet due when last looked.
+        /// The first arrival that was not due at the last look.
         due: Arrivals,
         /// The first arrival for which no alarm has been set.
         ahead: Arrivals,
         step: u64,
-        /// The schedule ends before this index.
+        /// The first index beyond the schedule.
         end_index: u64,
     },
 }
 
 impl Source {
-    /// A closed loop's arrivals for worker `worker` of `workers`, `left` in the sustained phase.
+    /// A closed loop's arrivals for worker `worker` of `workers`, with `left` in the sustained phase.
     pub(crate) fn closed(worker: u64, workers: u64, left: Option<u64>) -> Self {
         Self { model: Model::Closed { index: worker, step: workers, left }, returned: VecDeque::new() }
     }
 
-    /// An open loop's arrivals, one worker of `workers`, up to `end_index`.
+    /// An open loop's arrivals for one worker of `workers`, up to `end_index`.
     pub(crate) fn open(arrivals: Arrivals, workers: u64, end_index: u64) -> Self {
         let (due, ahead) = (arrivals.clone(), arrivals.clone());
         let model = Model::Open { head: arrivals, due, ahead, step: workers, end_index };
@@ -114,12 +114,12 @@ impl Source {
         }
     }
 
-    /// Gives back an arrival of which nothing could be sent; it goes before all others.
+    /// Returns an arrival of which nothing could be sent; it goes before all others.
     pub(crate) fn give_back(&mut self, arrival: Arrival) {
         self.returned.push_back(arrival);
     }
 
-    /// When the next arrival is due: `None` when there is none any more.
+    /// When the next arrival is due; `None` if there are no more.
     #[inline]
     pub(crate) fn next_due_ns(&self, now_ns: u64, timeline: &Timeline) -> Option<u64> {
         match &self.model {
@@ -135,8 +135,8 @@ impl Source {
         }
     }
 
-    /// When the first arrival is due after `covered_ns`, up to which alarms have been set; `None` when there is none any
-    /// more, or the loop is closed.
+    /// When the first arrival after `covered_ns` is due, up to which alarms are set; `None` if there are no more, or in
+    /// a closed loop.
     pub(crate) fn next_after(&mut self, covered_ns: u64, timeline: &Timeline) -> Option<u64> {
         let Model::Open { head, ahead, end_index, .. } = &mut self.model else { return None };
         if ahead.index() < head.index() {
@@ -173,12 +173,12 @@ impl Source {
         }
     }
 
-    /// Whether a closed loop's count is used up, and nothing of it is to be sent again.
+    /// Whether a closed loop's count is used up and nothing of it must be sent again.
     pub(crate) fn is_used_up(&self) -> bool {
         matches!(self.model, Model::Closed { left: Some(0), .. }) && self.returned.is_empty()
     }
 
-    /// Whether a closed loop is ended by its count.
+    /// Whether a closed loop ends by its count.
     pub(crate) fn ends_by_count(&self) -> bool {
         matches!(self.model, Model::Closed { left: Some(_), .. })
     }

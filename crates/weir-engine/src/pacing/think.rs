@@ -1,12 +1,12 @@
-//! Pauses between an answer and the next request: a pure function of (seed, slot, number).
+//! Think times between a response and the next request: a pure function of (seed, slot, number).
 
 use crate::pacing::schedule::{exponential, hash};
 use crate::spec::ThinkSpec;
 
-/// Keeps the pauses' random numbers apart from those of arrivals and templates of the same seed.
+/// Separates the random numbers of think times from those of arrivals and templates of the same seed.
 const STREAM: u64 = 0x7468_696e_6b20_7469;
 
-/// The pauses of a closed loop.
+/// The think times of a closed loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Think {
     spec: ThinkSpec,
@@ -14,12 +14,12 @@ pub struct Think {
 }
 
 impl Think {
-    /// The pauses of a load with this seed.
+    /// The think times of a load with this seed.
     pub fn new(seed: u64, spec: ThinkSpec) -> Self {
         Self { spec, seed: hash(seed ^ STREAM, 0) }
     }
 
-    /// The pause after answer `number` of `slot`, which is a number over all workers.
+    /// The think time after response `number` of `slot`, which is numbered over all workers.
     pub fn draw_ns(&self, slot: u64, number: u64) -> u64 {
         match self.spec {
             ThinkSpec::Const(ns) => ns,

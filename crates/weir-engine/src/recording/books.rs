@@ -14,7 +14,7 @@ pub(crate) enum Phase {
 /// Why a request or a connection attempt failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
-    /// The connection attempt failed otherwise than by refusal.
+    /// The connection attempt failed for another reason than refusal.
     Connect,
     /// The connection attempt was refused.
     Refused,
@@ -34,12 +34,12 @@ pub(crate) enum Cause {
     RefusedStream,
     /// The peer reset the stream.
     StreamReset,
-    /// The peer said goodbye before it processed the request.
+    /// The peer sent GOAWAY before it processed the request.
     GoAway,
 }
 
 impl Cause {
-    /// Why a connection broke, by the error of the system.
+    /// The cause of a broken connection, by the system's error.
     pub(crate) fn of_broken(error: &io::Error) -> Self {
         match error.kind() {
             ErrorKind::BrokenPipe | ErrorKind::UnexpectedEof => Cause::Closed,
@@ -53,7 +53,7 @@ impl Cause {
 pub(crate) struct Books {
     pub(crate) requests: Requests,
     pub(crate) errors: Errors,
-    /// Sent requests of which nobody can say whether they arrived.
+    /// Sent requests that may or may not have arrived.
     pub(crate) uncertain: u64,
     /// Completed responses by status code.
     status: StatusCounts,
@@ -70,7 +70,7 @@ impl Default for StatusCounts {
 }
 
 impl Books {
-    /// The status of a whole response; codes have three digits.
+    /// The status of a complete response; codes have three digits.
     #[inline]
     pub(crate) fn complete(&mut self, status: u16) {
         self.status.0[usize::from(status)] += 1;
@@ -109,7 +109,7 @@ pub(crate) fn count(errors: &mut Errors, cause: Cause) {
 
 /// Adds requests column by column.
 pub(crate) fn add_requests(sum: &mut Requests, other: &Requests) {
-    // Every column is named, so that a new one cannot be forgotten here.
+    // All columns are named, so that a new one cannot be forgotten here.
     let Requests { scheduled, sent, completed, unexpected, failed, timed_out, dropped, in_flight } = *other;
     sum.scheduled += scheduled;
     sum.sent += sent;

@@ -1,4 +1,4 @@
-//! What a worker writes down: counts and latencies per interval, distributions over the phase.
+//! What a worker records: counts and latencies per interval, distributions over the phase.
 
 use hdrhistogram::Histogram;
 use weir_results::new_histogram;
@@ -16,9 +16,9 @@ pub(crate) struct Interval {
     pub(crate) lost: u64,
     pub(crate) bytes_sent: u64,
     pub(crate) bytes_received: u64,
-    /// Latency of what completed in the interval and belongs to the sustained phase.
+    /// Latency of requests of the sustained phase that completed in the interval.
     pub(crate) sustained: Histogram<u64>,
-    /// Latency of what completed in the interval and belongs to the warm-up.
+    /// Latency of requests of the warm-up that completed in the interval.
     pub(crate) warmup: Option<Histogram<u64>>,
 }
 
@@ -30,21 +30,21 @@ pub(crate) struct OpenTimes {
     pub(crate) connection_wait: Histogram<u64>,
 }
 
-/// When a request was to be sent, and when it was, nanoseconds on the monotonic clock.
+/// The intended and the actual time of a send, nanoseconds on the monotonic clock.
 pub(crate) type Send = (u64, u64);
 
-/// Sends that are kept at most.
+/// The most sends that are kept.
 const SENDS_MAX: usize = 1_000_000;
 
-/// Records one worker's load. It is told every time; it has no clock.
+/// Records one worker's load. Every time is an argument; it has no clock.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     current: Interval,
     finished: Vec<Interval>,
     open: Option<OpenTimes>,
-    /// Intended and actual times of what was sent in the phase, where they are wanted.
+    /// Intended and actual times of sends in the phase, if they were asked for.
     sends: Option<Vec<Send>>,
-    /// Requests of the phase that waited for no connection: recorded in one go at the end.
+    /// Requests of the phase that did not wait for a connection: recorded in one go at the end.
     waited_for_none: u64,
 }
 
@@ -68,12 +68,12 @@ impl Recorder {
         }
     }
 
-    /// Keeps the times of every send, as far as there is room.
+    /// Keeps the times of every send, up to the limit.
     pub(crate) fn keep_sends(&mut self) {
         self.sends = Some(Vec::new());
     }
 
-    /// What was kept of sends.
+    /// The kept sends.
     pub(crate) fn take_sends(&mut self) -> Vec<Send> {
         self.sends.take().unwrap_or_default()
     }
@@ -88,7 +88,7 @@ impl Recorder {
         }
     }
 
-    /// Goes on to the interval of `now_ns`.
+    /// Advances to the interval of `now_ns`.
     #[inline]
     pub(crate) fn advance(&mut self, now_ns: u64, timeline: &Timeline) {
         if now_ns >= self.current.span.end_ns {
@@ -96,7 +96,7 @@ impl Recorder {
         }
     }
 
-    /// The warm-up goes on: the interval that was to end with it goes on too.
+    /// The warm-up is extended, and with it the interval that was to end with it.
     pub(crate) fn put_off(&mut self, timeline: &Timeline) {
         let span = &mut self.current.span;
         if !span.sustained {
@@ -104,7 +104,7 @@ impl Recorder {
         }
     }
 
-    /// The end of the phase has moved: the current interval must not reach beyond it.
+    /// The end of the phase has moved: the current interval must not extend beyond it.
     pub(crate) fn cut(&mut self, end_ns: u64) {
         let span = &mut self.current.span;
         span.end_ns = span.end_ns.min(end_ns.max(span.start_ns));
@@ -163,8 +163,8 @@ impl Recorder {
         self.current.bytes_received += bytes as u64;
     }
 
-    /// Ends the record at `now_ns`: the last interval, and the distributions of an open loop. A drain in which nothing
-    /// happened is no interval.
+    /// Ends the record at `now_ns`: the last interval, and the distributions of an open loop. A drain without any event
+    /// is not an interval.
     pub(crate) fn finish(mut self, now_ns: u64, timeline: &Timeline) -> (Vec<Interval>, Option<OpenTimes>) {
         self.current.span.end_ns = self.current.span.end_ns.min(now_ns.max(self.current.span.start_ns));
         if self.current.span.start_ns < timeline.end_ns || self.current.has_something() {
@@ -224,7 +224,7 @@ impl Interval {
         }
     }
 
-    /// Latency of all that completed in the interval.
+    /// Latency of all requests that completed in the interval.
     pub(crate) fn latency(&self) -> Histogram<u64> {
         let mut all = self.sustained.clone();
         if let Some(warmup) = &self.warmup {
@@ -246,7 +246,7 @@ impl OpenTimes {
     }
 }
 
-/// Adds histograms of weir's own bounds, exactly.
+/// Adds histograms of the same fixed bounds, without loss.
 pub(crate) fn add_histogram(sum: &mut Histogram<u64>, other: &Histogram<u64>) {
     sum.add(other).expect("histograms of the same bounds add up");
 }

@@ -27,7 +27,7 @@ struct RouteBooks {
 }
 
 impl Routes {
-    /// Empty books for the routes of a source; `None` where there is only one, whose books are the load's.
+    /// Empty books for the routes of a source; `None` if there is only one, whose books are the load's.
     pub(crate) fn new(source: &RequestSource) -> Option<Self> {
         let routes = source.routes().len();
         (routes > 1).then(|| Self { source: source.clone(), books: vec![RouteBooks::default(); routes] })
@@ -39,12 +39,12 @@ impl Routes {
         &mut self.of(pick).requests
     }
 
-    /// A response came in time.
+    /// A response arrived in time.
     #[inline]
     pub(crate) fn completed(&mut self, pick: u64, status: u16, latency_ns: u64) {
         let times = self.of(pick).classes[usize::from(status_class(status)) - 1]
             .get_or_insert_with(|| Box::new(small_histogram()));
-        // Saturating, it would not grow.
+        // A saturating record never resizes the histogram.
         times.record(latency_ns.min(HISTOGRAM_HIGH_NS)).expect("a histogram grows up to its greatest value");
     }
 
@@ -59,7 +59,7 @@ impl Routes {
         }
     }
 
-    /// The routes that were asked for at least once.
+    /// The routes with at least one request.
     pub(crate) fn results(&self) -> Vec<RouteResult> {
         let asked =
             self.source.routes().iter().zip(&self.books).filter(|(_, books)| books.requests.scheduled > 0);
@@ -91,7 +91,7 @@ impl RouteBooks {
     }
 }
 
-/// A histogram that grows with what it records: most routes never see an hour.
+/// A histogram that resizes: most routes never see a latency of an hour.
 fn small_histogram() -> Hdr<u64> {
     let mut histogram = Hdr::new_with_bounds(
         weir_results::HISTOGRAM_LOW_NS,

@@ -1,8 +1,8 @@
-//! What a worker's thread uses in the sustained phase, from the kernel's accounts.
+//! What a worker's thread uses in the sustained phase, from the kernel's accounting.
 
 use weir_io::{thread_cpu_ns, thread_runqueue_ns};
 
-/// What the thread used in the sustained phase: the difference of two looks at the kernel's accounts.
+/// What the thread used in the sustained phase: the difference of two readings of the kernel's accounting.
 #[derive(Debug, Default)]
 pub(crate) struct PhaseUsage {
     begin: Option<Look>,
@@ -26,7 +26,7 @@ impl PhaseUsage {
         }
     }
 
-    /// The load is over: so is the phase.
+    /// The load has ended, and the phase with it.
     pub(crate) fn close(&mut self) {
         if self.end.is_none() {
             self.end = Some(Look::now());

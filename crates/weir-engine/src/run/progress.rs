@@ -1,14 +1,14 @@
-//! How the caller follows a load.
+//! How a caller follows a load.
 
 use weir_results::LoadSecond;
 
-/// Hears how a load goes.
+/// Receives the progress of a load.
 pub trait Progress {
     /// A second of the load has ended. Called on the coordinator's thread, never on a worker's.
     fn second(&self, second: &LoadSecond);
 }
 
-/// Nobody listens.
+/// Ignores progress.
 impl Progress for () {
     fn second(&self, _: &LoadSecond) {}
 }

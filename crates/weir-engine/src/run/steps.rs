@@ -1,4 +1,4 @@
-//! A load in steps: each is driven by itself, and what they gave is added up.
+//! A load in steps: each step is driven alone, and their results are added up.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,7 @@ use crate::recording::books::add_requests;
 use crate::recording::recorder::add_histogram;
 use crate::spec::{LoadSpec, ModelSpec, StepSpec};
 
-/// Seeds of steps have nothing to do with each other.
+/// Derives independent seeds for steps.
 const STEP: u64 = 0x6c62_272e_07bb_0142;
 
 /// Drives the steps one after the other until `stop` is set.
@@ -55,7 +55,7 @@ pub(crate) fn drive_all(
     sum.ok_or_else(|| Wrong::new("the load has no steps", "add at least one").of("steps"))
 }
 
-/// The load that a step is.
+/// The load of one step.
 fn spec_of(spec: &LoadSpec, step: &StepSpec, nth: u64) -> LoadSpec {
     let mut model = spec.model;
     if let (ModelSpec::Open { rate_per_s, .. }, Some(asked_per_s)) = (&mut model, step.rate_per_s) {
@@ -75,7 +75,7 @@ fn spec_of(spec: &LoadSpec, step: &StepSpec, nth: u64) -> LoadSpec {
     }
 }
 
-/// Tells of the seconds of a step as seconds of the whole load.
+/// Reports the seconds of a step as seconds of the whole load.
 struct Later<'a> {
     progress: &'a dyn Progress,
     by_s: f64,
@@ -91,7 +91,7 @@ fn end_s(record: &LoadRecord) -> f64 {
     record.seconds.iter().map(|second| second.t_s + second.length_s).fold(0.0, f64::max)
 }
 
-/// Adds a step that began `begun_s` after the start to those before.
+/// Adds a step that began `begun_s` after the start to the steps before.
 fn added(mut sum: LoadRecord, step: LoadRecord, begun_s: f64) -> LoadRecord {
     let before_s = sum.result.duration_s;
     let total_s = before_s + step.result.duration_s;
@@ -198,7 +198,7 @@ fn add_route(sum: &mut Vec<RouteResult>, route: RouteResult) {
 
 fn both(before: &Histogram, now: &Histogram) -> Histogram {
     let mut sum = decoded(before);
-    // Those of routes grow with what they hold.
+    // Histograms of routes resize with their values.
     sum.auto(true);
     add_histogram(&mut sum, &decoded(now));
     Histogram::encode(&sum)

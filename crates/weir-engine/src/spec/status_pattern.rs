@@ -1,6 +1,6 @@
 //! Statuses that a check expects.
 
-/// Statuses that are right: one, or a class.
+/// Expected statuses: one code, or a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StatusPattern {
     Code(u16),

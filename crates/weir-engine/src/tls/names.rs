@@ -1,5 +1,4 @@
-//! The names that TLS connections ask for (SNI): each connection one of them for good, in turn, or one that each of its
-//! sessions draws.
+//! The names that TLS connections ask for (SNI): fixed for each connection, in turn, or drawn for each of its sessions.
 
 use std::sync::Arc;
 
@@ -10,23 +9,23 @@ use crate::error::Wrong;
 use crate::request::Choice;
 use crate::spec::{LoadSpec, TlsSpec};
 
-/// Sets the draw of names apart from whatever else is drawn from the seed.
+/// Separates the draw of names from other draws with the same seed.
 const NAME: u64 = 0x9e6c_63d0_a3c1_97b5;
-/// Sessions of one worker have the lower bits of what names are drawn by.
+/// The lower bits of the draw's number count the sessions of one worker.
 const WORKER_SHIFT: u32 = 40;
 
 /// All names of a load; cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Names {
     names: Arc<[ServerName<'static>]>,
-    /// Absent where places have theirs in turn.
+    /// `None` when places take the names in turn.
     draw: Option<Arc<Choice>>,
-    /// Tells its sessions from those of other workers.
+    /// Distinguishes its sessions from those of other workers.
     worker: u32,
 }
 
 impl Names {
-    /// Those of `spec`: its domains, else the one name of `tls`.
+    /// The names of `spec`: its domains, else the one name of `tls`.
     ///
     /// # Errors
     /// When one is neither a name nor an address.
@@ -40,17 +39,18 @@ impl Names {
         Ok(Self { names: names.into(), draw, worker: 0 })
     }
 
-    /// The same for the connections of `worker`.
+    /// The same names for the connections of `worker`.
     pub(crate) fn of_worker(&self, worker: u32) -> Self {
         Self { worker, ..self.clone() }
     }
 
-    /// How many there are.
+    /// Number of names.
     pub(crate) fn len(&self) -> usize {
         self.names.len()
     }
 
-    /// The name that the connection in `place` asks for in the worker's session of that number, and its place among all.
+    /// The name that the connection in `place` asks for in the worker's session of that number, and its position among
+    /// all names.
     pub(crate) fn pick(&self, place: usize, session: u64) -> (u32, ServerName<'static>) {
         let at = match &self.draw {
             Some(draw) => draw.of(u64::from(self.worker) << WORKER_SHIFT | session) as usize,
@@ -119,7 +119,7 @@ mod tests {
             let off = (f64::from(count) - draws * share).abs();
             assert!(off <= 4.0 * sigma, "{count} of weight {weight}: {off} off, sigma {sigma}");
         }
-        // Workers draw apart, and each the same again.
+        // Workers draw independently, and each of them reproducibly.
         let drawn =
             |worker| (1..100).map(|session| names.of_worker(worker).pick(0, session).0).collect::<Vec<_>>();
         assert_eq!(drawn(0), drawn(0));

@@ -1,24 +1,24 @@
-//! Why a server's certificate was rejected, in words that a program can tell apart again.
+//! Why a server's certificate was rejected, as messages from which a program can recover the reason.
 
 use rustls::CertificateError;
 
-/// A server's certificate that was rejected, as far as somebody can do something about it.
+/// A reason to reject a server's certificate that a user can do something about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CertificateRejection {
     /// It is signed by an authority that is not trusted, or by itself.
     UnknownAuthority,
     /// It is an authority's own certificate, which a server cannot use.
     AuthorityAsServer,
-    /// It is for another name than the one that was asked for.
+    /// It is for another name than the requested one.
     WrongName,
-    /// Its time is over.
+    /// It has expired.
     Expired,
-    /// Its time has not begun.
+    /// It is not valid yet.
     NotYetValid,
 }
 
-/// All of them with what a record says of each; of a wrong name only the beginning.
-const SAID: [(CertificateRejection, &str); 5] = [
+/// The message of each in a record; for a wrong name only the start of it.
+const MESSAGES: [(CertificateRejection, &str); 5] = [
     (
         CertificateRejection::UnknownAuthority,
         "TLS: the server's certificate is signed by an unknown authority",
@@ -33,27 +33,27 @@ const SAID: [(CertificateRejection, &str); 5] = [
 ];
 
 impl CertificateRejection {
-    /// The fault that an entry of [`weir_results::LoadResult::said`] is about.
+    /// The rejection that an entry of [`weir_results::LoadResult::said`] reports.
     pub fn of_said(said: &str) -> Option<Self> {
-        SAID.iter().find(|(_, start)| said.starts_with(start)).map(|(fault, _)| *fault)
+        MESSAGES.iter().find(|(_, start)| said.starts_with(start)).map(|(rejection, _)| *rejection)
     }
 
-    /// What a record says of it.
-    fn said(self) -> &'static str {
-        SAID.iter().find(|(fault, _)| *fault == self).map_or("", |(_, said)| said)
+    /// Its message in a record.
+    fn message(self) -> &'static str {
+        MESSAGES.iter().find(|(rejection, _)| *rejection == self).map_or("", |(_, message)| message)
     }
 }
 
-/// What is said of a rejected certificate; `None` where the library's own words must do.
-pub(crate) fn said(error: &CertificateError) -> Option<String> {
-    let fault = match error {
+/// The message for a rejected certificate; `None` if the library's own message is used.
+pub(crate) fn message(error: &CertificateError) -> Option<String> {
+    let rejection = match error {
         CertificateError::UnknownIssuer => CertificateRejection::UnknownAuthority,
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => CertificateRejection::Expired,
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
             CertificateRejection::NotYetValid
         }
         CertificateError::NotValidForNameContext { expected, .. } => {
-            return Some(format!("{}{}", CertificateRejection::WrongName.said(), expected.to_str()));
+            return Some(format!("{}{}", CertificateRejection::WrongName.message(), expected.to_str()));
         }
         // The library has no variant of its own for it.
         CertificateError::Other(other) if format!("{other:?}").contains("CaUsedAsEndEntity") => {
@@ -61,7 +61,7 @@ pub(crate) fn said(error: &CertificateError) -> Option<String> {
         }
         _ => return None,
     };
-    Some(fault.said().to_owned())
+    Some(rejection.message().to_owned())
 }
 
 #[cfg(test)]
@@ -69,8 +69,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_of_certificates_is_told_apart_again() {
-        for (error, fault) in [
+    fn messages_of_rejections_are_recognized() {
+        for (error, rejection) in [
             (CertificateError::UnknownIssuer, CertificateRejection::UnknownAuthority),
             (CertificateError::Expired, CertificateRejection::Expired),
             (CertificateError::NotValidYet, CertificateRejection::NotYetValid),
@@ -82,9 +82,13 @@ mod tests {
                 CertificateRejection::WrongName,
             ),
         ] {
-            assert_eq!(CertificateRejection::of_said(&said(&error).unwrap()), Some(fault), "{error:?}");
+            assert_eq!(
+                CertificateRejection::of_said(&message(&error).unwrap()),
+                Some(rejection),
+                "{error:?}"
+            );
         }
-        assert_eq!(said(&CertificateError::BadSignature), None);
+        assert_eq!(message(&CertificateError::BadSignature), None);
         assert_eq!(CertificateRejection::of_said("TLS: closed during the handshake"), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Sessions of TLS that later connections may resume.
+//! TLS sessions that later connections may resume.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
@@ -7,16 +7,16 @@ use rustls::NamedGroup;
 use rustls::client::{ClientSessionStore, Tls12ClientSessionValue, Tls13ClientSessionValue};
 use rustls::pki_types::ServerName;
 
-/// Tickets that are kept for each name at least; servers send two or so with every handshake.
+/// Fewest tickets that are kept for each name; servers send about two with every handshake.
 const PER_NAME_MIN: usize = 8;
-/// With more names than this, none of them needs tickets for all connections.
+/// Up to this many names, each keeps tickets for all connections.
 const NAMES_FEW: usize = 32;
 
 /// Sessions by the server's name.
 ///
-/// A ticket of TLS 1.3 is used once (RFC 8446, C.4), and a connection that ends leaves its own to the one that takes its
-/// place. While many end at a time, all of their tickets lie here, so there is room for two of each connection, as a
-/// population of clients would keep them that each have a store of their own.
+/// A ticket of TLS 1.3 is used once (RFC 8446, C.4), and a connection that ends leaves its own to the one that replaces
+/// it. When many end at a time, all of their tickets are here, so there is room for two per connection, as a population
+/// of clients with a store each would keep them.
 #[derive(Debug)]
 pub(crate) struct Tickets {
     per_name: usize,
@@ -44,7 +44,7 @@ impl Tickets {
 
     fn keep(&self, name: ServerName<'static>, act: impl FnOnce(&mut Kept)) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        // Only names of the load are asked for, so that these bound it.
+        // Only names of the load are asked for, so they bound the map.
         act(kept.entry(name).or_default());
     }
 }

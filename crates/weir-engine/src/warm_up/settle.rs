@@ -15,14 +15,14 @@
 /// Observations in a batch: the 5 of MSER-5.
 const BATCH: usize = 5;
 
-/// Batches under which nothing is said.
+/// With fewer batches nothing is decided.
 const BATCHES_MIN: usize = 8;
 
-/// What MSER would cut off up to the middle of a series is a transient only when the level there is apart from that of
-/// the rest by more than this share: noise alone makes it cut off half of a series now and then.
+/// What MSER would cut off up to the middle of a series is a transient only if the level there differs from that of the
+/// rest by more than this share: noise alone makes it cut off half of a series now and then.
 const TRANSIENT_SHARE: f64 = 0.05;
 
-/// Whether the series has settled within its first half; too few observations can't say otherwise.
+/// Whether the series has settled within its first half; true when there are too few observations to decide.
 pub(crate) fn has_settled(observations: &[f64]) -> bool {
     let batches: Vec<f64> = observations.chunks_exact(BATCH).map(median).collect();
     if batches.len() < BATCHES_MIN {
@@ -44,7 +44,7 @@ fn squared_error(batches: &[f64]) -> f64 {
     batches.iter().map(|batch| (batch - center).powi(2)).sum::<f64>() / (batches.len() as f64).powi(2)
 }
 
-/// The lower of two in the middle.
+/// The lower of the two middle values.
 fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
@@ -59,12 +59,12 @@ fn mean(values: &[f64]) -> f64 {
 mod tests {
     use super::*;
 
-    /// Noise of up to a tenth to both sides, the same each time.
+    /// Reproducible noise of up to a tenth in both directions.
     fn noise(i: usize) -> f64 {
         ((i * 7_919) % 201) as f64 / 1_000.0 - 0.1
     }
 
-    /// 100 observations around 1 that begin higher by `height` and come down within `length`.
+    /// 100 observations around 1 that start higher by `height` and fall within `length`.
     fn transient(height: f64, length: f64) -> Vec<f64> {
         (0..100).map(|i| 1.0 + height * (1.0 - i as f64 / length).max(0.0) + noise(i)).collect()
     }

@@ -13,9 +13,9 @@
 
 use crate::spec::{BurstSpec, LoadSpec, ModelSpec};
 
-/// When an arrival is due that never comes: later than any load, and still no overflow when added to a clock.
+/// The due time of an arrival that never comes: later than any load, and without overflow when added to a clock.
 pub const NEVER_NS: u64 = u64::MAX / 4;
-/// Longest load whose rate changes that is walked: a week of warm-up and a week of a phase.
+/// The longest load with a changing rate that is walked: a week of warm-up and a week of sustained phase.
 const HORIZON_NS: u64 = 14 * 24 * 3_600 * 1_000_000_000;
 
 /// The rate of a schedule as a function of the time since the load's start.
@@ -24,7 +24,7 @@ pub struct Profile {
     rate_per_s: f64,
     ramp: Option<Ramp>,
     burst: Option<BurstSpec>,
-    /// What would be due later than this is due never, so that walks end.
+    /// Arrivals due later than this are never due, so that walks end.
     horizon_ns: u64,
 }
 
@@ -36,15 +36,15 @@ struct Ramp {
     to_per_s: f64,
 }
 
-/// A stretch of time in which the rate is a line.
+/// A stretch of time in which the rate is linear.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Piece {
     start_ns: u64,
     end_ns: u64,
-    /// Arrivals that the mean schedule has before it.
+    /// Arrivals of the mean schedule before this piece.
     before: f64,
     rate_per_s: f64,
-    /// Change of the rate, per second and second.
+    /// Change of the rate, per second squared.
     slope: f64,
 }
 
@@ -77,32 +77,32 @@ impl Profile {
         Some(profile)
     }
 
-    /// The same with a rate that changes to `to_per_s` within `length_ns` from `from_ns` on, and then stays.
+    /// Adds a rate that changes to `to_per_s` within `length_ns` from `from_ns` on, and then stays.
     pub fn ramp(mut self, to_per_s: f64, from_ns: u64, length_ns: u64) -> Self {
         self.ramp = Some(Ramp { from_ns, length_ns: length_ns.max(1), to_per_s });
         self
     }
 
-    /// The same with bursts.
+    /// Adds bursts.
     pub fn bursts(mut self, burst: BurstSpec) -> Self {
         debug_assert!(burst.length_ns < burst.every_ns);
         self.burst = Some(burst);
         self
     }
 
-    /// The rate, where it is the same all the time.
+    /// The rate, if it is constant.
     pub(super) fn constant(&self) -> Option<f64> {
         (self.ramp.is_none() && self.burst.is_none()).then_some(self.rate_per_s)
     }
 
-    /// The piece that a schedule starts with.
+    /// The first piece of a schedule.
     pub(super) fn first(&self) -> Piece {
         self.piece(0, 0.0)
     }
 
-    /// When the mean schedule has `mass` arrivals behind it; `piece` is where the last such question ended.
+    /// When the mean schedule has produced `mass` arrivals; `piece` is where the previous call ended.
     ///
-    /// Borders of pieces do not depend on what is asked, so all walks agree to the last digit.
+    /// The borders of pieces do not depend on the calls, so all walks agree to the last digit.
     pub(super) fn due_ns(&self, piece: &mut Piece, mass: f64) -> u64 {
         while mass > piece.end_mass() && piece.end_ns < NEVER_NS {
             if piece.end_ns > self.horizon_ns {
@@ -121,7 +121,7 @@ impl Profile {
             let (cycle, into_ns) = (start_ns / burst.every_ns, start_ns % burst.every_ns);
             let cycle_ns = cycle * burst.every_ns;
             if into_ns < burst.length_ns {
-                // A line that bends within a burst is found again at its end.
+                // A bend within a burst is found again at the burst's end.
                 piece.end_ns = cycle_ns + burst.length_ns;
                 (piece.rate_per_s, piece.slope) = (burst.rate_per_s, 0.0);
             } else {
@@ -131,7 +131,7 @@ impl Profile {
         piece
     }
 
-    /// The rate without bursts at `at_ns`: where its line ends, its value, its slope.
+    /// The rate without bursts at `at_ns`: the end of its line, its value, its slope.
     fn line(&self, at_ns: u64) -> (u64, f64, f64) {
         let Some(ramp) = &self.ramp else { return (NEVER_NS, self.rate_per_s, 0.0) };
         let end_ns = ramp.from_ns + ramp.length_ns;
@@ -157,7 +157,7 @@ impl Piece {
         self.before + (self.rate_per_s + self.slope * length_s / 2.0) * length_s
     }
 
-    /// Solves `rate x + slope x^2 / 2 = mass - before` for the time x, in the form that does not cancel.
+    /// Solves `rate x + slope x^2 / 2 = mass - before` for the time x, in the form without cancellation.
     fn due_ns(&self, mass: f64) -> u64 {
         let behind = mass - self.before;
         if behind <= 0.0 {
@@ -165,7 +165,7 @@ impl Piece {
         }
         let root = (self.rate_per_s * self.rate_per_s + 2.0 * self.slope * behind).max(0.0).sqrt();
         let at_s = 2.0 * behind / (self.rate_per_s + root);
-        // Nothing over nothing, and what lies beyond a rate of zero, is never due.
+        // 0 / 0, and an arrival beyond a rate of zero, is never due.
         if at_s.is_finite() { (self.start_ns + (at_s * 1e9) as u64).min(self.end_ns) } else { NEVER_NS }
     }
 }
