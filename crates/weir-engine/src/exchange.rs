@@ -18,7 +18,7 @@ use weir_http::{
 use crate::recording::books::Cause;
 use crate::request::{CheckFailed, CheckState, Checks, default_is_unexpected};
 
-/// Bytes of an answer that a message about it shows at most.
+/// Most bytes of a response that a message shows.
 const BEGINNING_BYTES_MAX: usize = 40;
 
 /// Reads responses on one connection.
@@ -26,11 +26,11 @@ const BEGINNING_BYTES_MAX: usize = 40;
 pub(crate) struct Exchange {
     response_to: ResponseTo,
     limits: HeadLimits,
-    /// A head that has not come whole yet.
+    /// An incomplete head.
     partial: Vec<u8>,
     /// The body that is being read, after its head.
     body: Option<Body>,
-    /// What was seen of the response for its checks.
+    /// What the checks have seen of the response.
     check: CheckState,
     body_bytes: u64,
 }
@@ -43,7 +43,7 @@ pub(crate) struct Answer {
     pub(crate) reusable: bool,
 }
 
-/// Whether a response is what was asked for.
+/// Whether a response is the expected one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Judged<'a> {
     Expected,
@@ -51,7 +51,7 @@ pub(crate) enum Judged<'a> {
     Unexpected(Option<CheckFailed<'a>>),
 }
 
-/// What some bytes came to.
+/// The result of some bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fed {
     /// All were taken, and the response is not whole yet.
@@ -60,7 +60,7 @@ pub(crate) enum Fed {
     Whole(Answer, usize),
 }
 
-/// Bytes that are no answer.
+/// Bytes that are not a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Unreadable {
     pub(crate) cause: Cause,
@@ -237,7 +237,7 @@ impl Unreadable {
         Self { cause: Cause::Parse, said: format!("HTTP/1.1: {error}: {}", Beginning(bytes)) }
     }
 
-    /// Bytes that no request is left for.
+    /// Bytes for which there is no request.
     #[cold]
     pub(crate) fn unasked(bytes: &[u8]) -> Self {
         let said = format!("HTTP/1.1: the server sent what nobody asked for: {}", Beginning(bytes));

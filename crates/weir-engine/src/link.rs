@@ -90,18 +90,18 @@ pub(crate) fn is_queue_full((_, said): &Failure) -> bool {
     said.as_deref() == Some(QUEUE_FULL)
 }
 
-/// What came of going on with an attempt.
+/// The result of continuing an attempt.
 #[derive(Debug)]
 pub(crate) enum Opening {
-    /// It lasts.
+    /// It has not ended.
     Waits,
     /// The connection is up; with TLS, the handshake took so long.
     Up { handshake_ns: Option<u64> },
-    /// It failed, for a reason that may be told in words.
+    /// It failed, perhaps with a message.
     Failed(Cause, Option<String>),
 }
 
-/// What came of reading.
+/// The result of reading.
 #[derive(Debug)]
 pub(crate) enum Read {
     /// Nothing is there; the poll tells when something is.
@@ -205,7 +205,7 @@ impl Link {
         }
     }
 
-    /// Goes on with an attempt, once the poll told of it.
+    /// Continues an attempt that the poll has reported.
     pub(crate) fn go_on(
         &mut self,
         dialing: &mut Dialing,
@@ -224,7 +224,7 @@ impl Link {
                 }
             }
             if socket.peer_addr().is_err() {
-                // Told too early: the attempt has not ended.
+                // Reported too early: the attempt has not ended.
                 return Opening::Waits;
             }
             let Some(tls) = &mut dialing.tls else {

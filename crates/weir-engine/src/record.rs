@@ -21,7 +21,7 @@ use crate::worker::{Http2Books, Said, TlsBooks, WorkerReport};
 pub(crate) struct RecordBuilder {
     start_ns: u64,
     workers: u32,
-    /// Whether the latency of a second is let go once the next is told of.
+    /// Whether the latency of a second is dropped once the next is reported.
     counts_only: bool,
     /// Intervals that some worker has yet to hand in, by their start, with those that have.
     open_intervals: BTreeMap<u64, (BTreeSet<u32>, Interval)>,
@@ -138,9 +138,9 @@ impl RecordBuilder {
     fn close(&mut self, start_ns: u64) -> Option<&LoadSecond> {
         let (_, interval) = self.open_intervals.remove(&start_ns)?;
         if self.counts_only
-            && let Some(mut told) = self.seconds.last_entry()
+            && let Some(mut previous) = self.seconds.last_entry()
         {
-            told.get_mut().latency = Histogram::encode(&new_histogram());
+            previous.get_mut().latency = Histogram::encode(&new_histogram());
         }
         add_histogram(&mut self.latency, &interval.sustained);
         if interval.span.sustained {

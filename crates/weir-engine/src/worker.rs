@@ -109,9 +109,9 @@ pub(crate) fn work(plan: WorkerPlan) -> std::io::Result<()> {
     };
     worker.adopt_connections();
     wait::until(worker.flow.timeline().start_ns);
-    // What came in the meantime is no answer either.
-    let told = worker.net.poll.now();
-    worker.serve_told(told, mono_ns());
+    // Bytes that arrived in the meantime are no response either.
+    let ready = worker.net.poll.now();
+    worker.serve_ready(ready, mono_ns());
     worker.run(plan.worker, &plan.events);
     let report = worker.finish();
     // As above.
@@ -163,12 +163,12 @@ impl Worker {
     /// anew.
     fn run(&mut self, worker: u32, events: &Sender<(u32, Event)>) {
         loop {
-            let told = self.wait();
+            let ready = self.wait();
             let now_ns = mono_ns();
             self.flow.turn(now_ns);
             self.usage.observe(now_ns, self.flow.timeline().sustain_ns, self.flow.timeline().end_ns);
             self.start_due(now_ns);
-            self.serve_told(told, now_ns);
+            self.serve_ready(ready, now_ns);
             if self.flow.is_tick_due(now_ns) {
                 self.tick(now_ns);
             }
@@ -184,12 +184,12 @@ impl Worker {
         }
     }
 
-    /// Serves the connections that the kernel told of, and those that had more than their turn took.
-    fn serve_told(&mut self, told: usize, now_ns: u64) {
+    /// Serves the connections that the kernel reported, and those that had more than their turn took.
+    fn serve_ready(&mut self, ready: usize, now_ns: u64) {
         for place in std::mem::take(&mut self.again) {
             self.serve(place, true);
         }
-        for at in 0..told {
+        for at in 0..ready {
             let readiness = self.net.poll.readiness(at);
             match readiness.token {
                 ALARM_TOKEN => {}
@@ -276,7 +276,7 @@ impl Worker {
     fn serve(&mut self, place: usize, is_ended: bool) {
         let connection = &self.net.connections[place];
         if !connection.link.is_up() || connection.is_opening() {
-            // It was told of, or put off, before it was opened anew.
+            // It was reported, or deferred, before it was reopened.
             return;
         }
         let (mut freed_ns, mut last_stamp_ns) = (None, None);

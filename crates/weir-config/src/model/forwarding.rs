@@ -160,8 +160,8 @@ mod tests {
             Forwarding { trusted_hops: 0, trace: Some(silent), ..trusting.clone() },
             Some("forwarding.trace"),
         );
-        let told = Trace { w3c: false, b3: B3::Multi, ..Trace::default() };
-        check(Forwarding { trusted_hops: 0, trace: Some(told), ..trusting }, None);
+        let trace = Trace { w3c: false, b3: B3::Multi, ..Trace::default() };
+        check(Forwarding { trusted_hops: 0, trace: Some(trace), ..trusting }, None);
     }
 
     #[test]

@@ -156,24 +156,24 @@ mod tests {
             assert_eq!(printed.parse(), Ok(expected));
         }
         for text in ["90", "0.9", "101%", "90 percent", "256mib"] {
-            let told = bound(text).unwrap_err();
+            let message = bound(text).unwrap_err();
             let expected =
                 format!("`{text}` is not a memory limit; write a share like 90% or a size like 256MiB");
-            assert!(told.ends_with(&expected), "{told}");
+            assert!(message.ends_with(&expected), "{message}");
         }
     }
 
     #[test]
     fn a_bound_lets_something_through() {
-        let told = |overload: Overload| check(&overload).map_err(|problem| problem.to_string());
+        let message = |overload: Overload| check(&overload).map_err(|problem| problem.to_string());
         let of = |memory, lag| Overload { memory, lag };
         let nothing = Err("overload.memory: 0 would reject every request with 503".to_owned());
-        assert_eq!(told(of(Some(MemoryBound::Share(Share(0.0))), None)), nothing);
-        assert_eq!(told(of(Some(MemoryBound::Size(Size(0))), None)), nothing);
+        assert_eq!(message(of(Some(MemoryBound::Share(Share(0.0))), None)), nothing);
+        assert_eq!(message(of(Some(MemoryBound::Size(Size(0))), None)), nothing);
         let zero = Time(std::time::Duration::ZERO);
         let lag = Err("overload.lag: 0s is out of range; allowed: 1ns to 30 days".to_owned());
-        assert_eq!(told(of(None, Some(zero))), lag);
-        assert_eq!(told(Overload::default()), Ok(()));
+        assert_eq!(message(of(None, Some(zero))), lag);
+        assert_eq!(message(Overload::default()), Ok(()));
         assert!(!Overload::default().is_any());
     }
 }

@@ -51,8 +51,8 @@ mod tests {
         let batch = Batch { version: 1, policy: Policy::AllOrNothing, changes: changes.collect() };
         let table = State::default().apply(batch).table.unwrap();
         let ids = table.listener_ids();
-        let told: Vec<String> = ids.iter().map(ToString::to_string).collect();
-        assert_eq!(told, ["127.0.0.1:0#0", "127.0.0.1:80#0", "127.0.0.1:0#1", "127.0.0.1:0#2"]);
+        let texts: Vec<String> = ids.iter().map(ToString::to_string).collect();
+        assert_eq!(texts, ["127.0.0.1:0#0", "127.0.0.1:80#0", "127.0.0.1:0#1", "127.0.0.1:0#2"]);
         for (position, id) in ids.into_iter().enumerate() {
             assert_eq!(table.position_of(id), Some(position));
             assert_eq!(id.to_string().parse(), Ok(id));

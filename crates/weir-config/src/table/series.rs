@@ -134,14 +134,14 @@ mod tests {
         let positions = routes.each_ref().map(|route| list.take(route));
         let expected: [&[u32]; 7] = [&[0], &[1], &[0], &[0], &[2, 0, 3], &[4, 1, 5], &[2]];
         assert_eq!(positions, expected);
-        let told = |list: &SeriesList| -> Vec<String> {
+        let shown = |list: &SeriesList| -> Vec<String> {
             list.all.iter().map(|s| format!("{}/{}", s.group, s.backend)).collect()
         };
-        assert_eq!(told(&list), ["a/a", "shop/a", "/", "b/b", "shop/", "shop/b"]);
+        assert_eq!(shown(&list), ["a/a", "shop/a", "/", "b/b", "shop/", "shop/b"]);
         list.give_back(&routes[5]);
         list.give_back(&routes[0]);
-        assert_eq!(told(&list), ["a/a", "shop/a", "/", "b/b"]);
+        assert_eq!(shown(&list), ["a/a", "shop/a", "/", "b/b"]);
         routes.iter().enumerate().filter(|(at, _)| ![0, 5].contains(at)).for_each(|(_, r)| list.give_back(r));
-        assert_eq!((told(&list), list.known.len()), (Vec::new(), 0));
+        assert_eq!((shown(&list), list.known.len()), (Vec::new(), 0));
     }
 }

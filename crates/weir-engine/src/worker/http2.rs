@@ -589,7 +589,7 @@ impl Worker {
         }
     }
 
-    /// Does what the peer asked for beside its answers; whether the connection is down.
+    /// Handles what the peer sent besides responses; returns whether the connection is down.
     fn heed_peer(&mut self, place: usize, now_ns: u64) -> bool {
         let streams = self.net.streams;
         let Some(http2) = self.net.connections[place].talk.http2() else { return true };
@@ -637,7 +637,7 @@ impl Worker {
         if !http2.is_retiring && at < http2.allowed {
             self.flow.connected(slot, now_ns);
         }
-        // The peer is told that nobody waits any more.
+        // The reset informs the peer that its response is no longer wanted.
         self.mark_dirty(place);
     }
 }

@@ -106,20 +106,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_opening_tells_how_long_handshakes_take_where_there_are_no_others() {
+    fn without_later_handshakes_those_of_the_opening_are_summarized() {
         let (mut sum, mut first, mut second) =
             (TlsBooks::default(), TlsBooks::default(), TlsBooks::default());
         // To the microsecond: a histogram tells no less.
-        let told = |books: &TlsBooks| books.times().map(|times| (times.len(), times.max() / 1_000));
-        assert_eq!(told(&sum), None);
+        let summary = |books: &TlsBooks| books.times().map(|times| (times.len(), times.max() / 1_000));
+        assert_eq!(summary(&sum), None);
         [900_000, 1_000_000].into_iter().for_each(|ns| first.record(ns, true));
         second.record(800_000, true);
         sum.add(&first);
         sum.add(&second);
-        assert_eq!(told(&sum), Some((3, 1_000)));
+        assert_eq!(summary(&sum), Some((3, 1_000)));
         second.record(20_000, false);
         sum.add(&second);
-        assert_eq!(told(&sum), Some((1, 20)));
+        assert_eq!(summary(&sum), Some((1, 20)));
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub(super) fn until(start_ns: u64) {
 }
 
 impl Worker {
-    /// Waits until something is due or ready; gives how many connections the kernel told of.
+    /// Waits until something is due or ready; returns how many connections the kernel reported.
     pub(super) fn wait(&mut self) -> usize {
         if self.spin || !self.again.is_empty() {
             return self.net.poll.now();
@@ -55,9 +55,9 @@ impl Worker {
                 self.net.poll.now()
             }
             Some(_) => {
-                let told = self.net.poll.wait();
+                let ready = self.net.poll.wait();
                 self.alarms.woken(mono_ns());
-                told
+                ready
             }
             // A closed loop has no alarms, and need not look at the clock for them.
             None => self.net.poll.wait(),
