@@ -10,7 +10,7 @@ use weir_lab::scenario::{Check, Resumption, TlsVersion};
 const TEMPLATE: &str = "{about}\n{usage-heading} {usage}\n\n{all-args}{after-help}";
 const EXAMPLES: &str = "\
 Closed: weir load http://127.0.0.1:8080/ -c 64   Open: weir load https://example.com/ -r 1000/s
-Exit codes: 0 done; 1 no response, or --strict and not valid; 2 wrong use; 3 environment; 130 Ctrl-C";
+Exit codes: 0 done; 1 no response, or --strict and not valid; 2 wrong use; 3 environment; 130 ^C";
 
 /// Arguments of `weir load`.
 // Each has a field in the scenario language; `docs/load.md` has them side by side, and tests keep it so.
@@ -44,10 +44,10 @@ pub(crate) struct Args {
 /// How much, and when.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ShapeArgs {
-    /// Connections: N, ramp 1..60, steps of 5 1..60..5, or steps 1,10,60 [default: 32]
+    /// Connections: N, ramp 1..60, steps 1..60..5 or 1,10,60 [default: 32]
     #[arg(short = 'c', long, value_name = "N", allow_negative_numbers = true)]
     pub(super) connections: Option<Counts>,
-    /// Open loop: 5000/s, ramp 1/s..9/s, steps of 2/s 1/s..9/s..2/s, or steps 1/s,9/s
+    /// Open loop: 5000/s, ramp 1/s..9/s, steps 1/s..9/s..2/s or 1/s,9/s
     #[arg(short = 'r', long, value_name = "RATE")]
     pub(super) rate: Option<Rates>,
     /// Duration of the measurement (of each step) [default: 10s]
@@ -59,7 +59,7 @@ pub(crate) struct ShapeArgs {
     /// Open loop: send at even intervals instead of Poisson arrivals
     #[arg(long, requires = "rate")]
     pub(super) even: bool,
-    /// Open loop: 5000/s:200ms/1s sends 5000/s for 200 ms of each second, --rate in the rest
+    /// Open loop: 5000/s:200ms/1s is 5000/s for 200 ms per second, else --rate
     #[arg(long, value_name = "BURST", requires = "rate")]
     pub(super) burst: Option<Burst>,
     /// Closed loop: pause after each response; exp:20ms draws random pauses
