@@ -16,6 +16,9 @@ mod slow_clients;
 use serde::Serialize;
 use weir_results::{Cell, Run};
 
+use crate::capacity::Capacity;
+use crate::experiments::Experiment;
+use crate::headroom::Headroom;
 use crate::points::Point;
 use crate::points::grouping::Group;
 
@@ -29,7 +32,6 @@ pub use slow_clients::{Alone, Carried, SlowCost};
 /// Where findings come from.
 pub(crate) struct Finder {
     /// The key of its findings.
-    #[cfg_attr(not(test), expect(dead_code, reason = "tests compare the names of metrics with it"))]
     pub(crate) key: &'static str,
     /// Columns of its tables.
     pub(crate) columns: &'static [&'static [Column]],
@@ -44,6 +46,9 @@ pub(crate) struct Measured<'a> {
     /// In the order of `points`.
     pub(crate) groups: &'a [Group<'a>],
     pub(crate) points: &'a [Point],
+    pub(crate) capacities: &'a [Capacity],
+    pub(crate) experiments: &'a [Experiment],
+    pub(crate) headroom: &'a Headroom,
 }
 
 /// All finders, in the order in which reports show their findings.

@@ -22,7 +22,6 @@ use crate::experiments::Experiment;
 use crate::points::Point;
 use crate::points::grouping::Group;
 
-pub(crate) use change_cost::change_costs;
 pub(crate) use conclusions::change_sentence;
 
 pub use change_cost::{ChangeCost, InForce, Quiet, seen_after};

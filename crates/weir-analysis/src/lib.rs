@@ -39,4 +39,4 @@ pub use problems::{Outcome, ProblemKind};
 pub use summary::{Summary, summarize};
 pub use verdicts::host_noise::host_noise;
 pub use verdicts::judge::{Evidence, judge};
-pub use verdicts::reasons::{Metric, reason_name, voids};
+pub use verdicts::reasons::{Metric, reason_name, reason_times, voids};

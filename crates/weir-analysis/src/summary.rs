@@ -79,19 +79,29 @@ pub fn summarize(run: &Run, cells: &[Cell]) -> Summary {
     let experiments = experiments::find(run, &points);
     let failed: Vec<FailedCell> = cells.iter().filter_map(failed_cell).collect();
     let not_run: Vec<CellKey> = run.plan.iter().filter(|key| !ran(key, cells)).cloned().collect();
-    let (findings, former) = findings::find(&Measured { run, cells, groups: &groups, points: &points });
+    let headroom = headroom::find(run, &groups, &points, &experiments);
+    let capacities = capacities(run, cells);
+    let (findings, former) = findings::find(&Measured {
+        run,
+        cells,
+        groups: &groups,
+        points: &points,
+        capacities: &capacities,
+        experiments: &experiments,
+        headroom: &headroom,
+    });
     let mut summary = Summary {
         cells_planned: run.plan.len(),
         cells_measured: cells.len() - failed.len(),
         cells_measured_again: cells.iter().filter(|cell| cell.attempts > 1).count(),
         gateways: gateways(run, cells),
         added: added::find(run, &groups, &points),
-        headroom: headroom::find(run, &groups, &points, &experiments),
+        headroom,
         findings,
         former,
         experiments,
         points,
-        capacities: capacities(run, cells),
+        capacities,
         failed,
         not_run,
         outcome: Outcome::Good,

@@ -33,9 +33,9 @@ pub(crate) fn table(summary: &Summary) -> Table {
     let columns = BEFORE.iter().map(named).chain(of_axes).chain(BEHIND.iter().map(named));
     let values = rows().flat_map(|(finding, table, row)| {
         let values = table.columns.iter().zip(&row.values);
-        let values = values.filter_map(|(column, value)| Some((column, behind(column, value)?)));
+        let values = values.filter_map(|(column, value)| behind(column, value));
         let axes = &axes;
-        values.map(move |(_, behind)| {
+        values.map(move |behind| {
             let mut all = before(finding, row);
             all.extend(axes.iter().map(|path| axis(row, path)));
             all.extend(behind);

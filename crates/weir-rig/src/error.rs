@@ -71,7 +71,7 @@ pub enum RigError {
         /// The process that listens there, if known.
         holder: Option<Holder>,
     },
-    /// A part exited although nobody stopped it.
+    /// A part exited before weir stopped it.
     #[error("{part} exited unexpectedly: {status}")]
     Died {
         /// The part.

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use serde::{Serialize, Serializer};
 
-use crate::figures::quantity::{rate, time_ns};
 use crate::findings::{Better, Column, Compared, Unit, compared};
 use crate::points::LATENCIES;
 
@@ -100,12 +99,7 @@ impl Measure {
 
     /// A value with its unit.
     pub fn words(self, value: f64) -> String {
-        match self {
-            Self::Throughput => rate(value),
-            Self::CpuPerRequest => time_ns(value * 1e3),
-            Self::Latency(_) => time_ns(value),
-            Self::Finding(of) => of.column.unit.words(value),
-        }
+        self.unit().words(value)
     }
 
     /// The unit of its values.

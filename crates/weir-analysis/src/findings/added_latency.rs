@@ -6,9 +6,7 @@ use super::model::{Column, Finding, KEEP, Row, Table, Unit, Value};
 use super::{Finder, Former, Measured};
 use crate::points::{self, Point};
 
-pub(super) const FINDER: Finder = Finder { key: KEY, columns: &[&COLUMNS], find };
-
-const KEY: &str = "added-latency";
+pub(super) const FINDER: Finder = Finder { key: "added-latency", columns: &[&COLUMNS], find };
 
 static COLUMNS: [Column; 3] = [
     Column::of("mean", "Added mean", Unit::Nanoseconds, 6).lower().compared("added-latency.mean", 0.10),
@@ -18,7 +16,7 @@ static COLUMNS: [Column; 3] = [
 
 fn find(measured: &Measured<'_>, _: &mut Former) -> Option<Finding> {
     let intro = "Difference of quantiles through the gateway and direct, in the same repeat, at open loads.";
-    let mut finding = Finding { has_section: false, ..Finding::new(KEY, "Added latency", intro) };
+    let mut finding = Finding { has_section: false, ..Finding::new(FINDER.key, "Added latency", intro) };
     let open = measured.points.iter().filter(|point| point.model == ArrivalModel::Open);
     finding.tables = open.map(table).filter(|table| !table.rows.is_empty()).collect();
     (!finding.tables.is_empty()).then_some(finding)

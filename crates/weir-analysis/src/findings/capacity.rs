@@ -2,11 +2,9 @@
 
 use super::model::{Column, Finding, KEEP, Row, Table, Unit, Value};
 use super::{Finder, Former, Measured};
-use crate::capacity::{Capacity, CapacityRow, capacities};
+use crate::capacity::{Capacity, CapacityRow};
 
-pub(super) const FINDER: Finder = Finder { key: KEY, columns: &[&COLUMNS], find };
-
-const KEY: &str = "capacity";
+pub(super) const FINDER: Finder = Finder { key: "capacity", columns: &[&COLUMNS], find };
 
 static COLUMNS: [Column; 3] = [
     Column::of("rate", "Capacity", Unit::PerSecond, KEEP).higher().judged("capacity.rate", 0.10),
@@ -15,9 +13,9 @@ static COLUMNS: [Column; 3] = [
 ];
 
 fn find(measured: &Measured<'_>, _: &mut Former) -> Option<Finding> {
-    let capacities = capacities(measured.run, measured.cells);
+    let capacities = measured.capacities;
     let intro = "The highest rate that meets the objective, over repeats with a search each.";
-    let mut finding = Finding { has_section: false, ..Finding::new(KEY, "Capacity", intro) };
+    let mut finding = Finding { has_section: false, ..Finding::new(FINDER.key, "Capacity", intro) };
     finding.sentences = capacities.iter().flat_map(|capacity| capacity.conclusions.clone()).collect();
     finding.tables = capacities.iter().map(table).collect();
     (!capacities.is_empty()).then_some(finding)

@@ -4,11 +4,9 @@ use weir_results::Changed;
 
 use super::model::{Column, Finding, KEEP, Row, Table, Unit, Value};
 use super::{Finder, Former, Measured};
-use crate::headroom::{ChangeCost, InForce, Quiet, change_costs, change_sentence};
+use crate::headroom::{ChangeCost, InForce, Quiet, change_sentence};
 
-pub(super) const FINDER: Finder = Finder { key: KEY, columns: &[&COST, &AGAINST_QUIET, &KINDS], find };
-
-const KEY: &str = "changes";
+pub(super) const FINDER: Finder = Finder { key: "changes", columns: &[&COST, &AGAINST_QUIET, &KINDS], find };
 
 const INTRO: &str = "\
 weir checks with its own requests and handshakes when each change takes effect. An added route returns 200, and a \
@@ -59,14 +57,14 @@ static KINDS: [Column; 5] = [
 ];
 
 fn find(measured: &Measured<'_>, _: &mut Former) -> Option<Finding> {
-    let costs = change_costs(measured.groups);
+    let costs = &measured.headroom.change_costs;
     if costs.is_empty() {
         return None;
     }
-    let mut finding = Finding::new(KEY, "Changes under load", INTRO);
+    let mut finding = Finding::new(FINDER.key, "Changes under load", INTRO);
     finding.sentences = costs.iter().map(change_sentence).collect();
     finding.tables =
-        [Some(of_costs(&costs)), against_quiet(&costs), of_kinds(&costs)].into_iter().flatten().collect();
+        [Some(of_costs(costs)), against_quiet(costs), of_kinds(costs)].into_iter().flatten().collect();
     Some(finding)
 }
 

@@ -75,9 +75,7 @@ struct Stage<'a> {
 }
 
 /// See [`Faults`].
-pub(super) const FINDER: Finder = Finder { key: KEY, columns: &[&STAGE], find };
-
-const KEY: &str = "failover";
+pub(super) const FINDER: Finder = Finder { key: "failover", columns: &[&STAGE], find };
 
 const INTRO: &str = "\
 Each row runs from one fault to the next, in whole seconds, beginning with the second of the fault. Counts cover all \
@@ -99,7 +97,7 @@ static STAGE: [Column; 9] = [
 
 fn find(measured: &Measured<'_>, former: &mut Former) -> Option<Finding> {
     let faults = faults(measured.groups)?;
-    let mut finding = Finding::new(KEY, "Faults of the upstream", INTRO);
+    let mut finding = Finding::new(FINDER.key, "Faults of the upstream", INTRO);
     finding.sentences.clone_from(&faults.conclusions);
     for courses in faults.courses.chunk_by(|one, next| one.place() == next.place()) {
         let place = courses[0].place();
@@ -185,10 +183,15 @@ impl FaultStage {
     /// What it began with, in words: `replica 1 killed`.
     pub fn words(&self) -> String {
         match &self.fault {
-            Some(fault) => format!("replica {} {}", fault.replica, fault.action.done()),
+            Some(fault) => fault_words(fault.replica, fault.action),
             None => "before the first fault".to_owned(),
         }
     }
+}
+
+/// What was done to a server: `replica 1 killed`.
+pub(super) fn fault_words(replica: u32, action: FaultAction) -> String {
+    format!("replica {replica} {}", action.done())
 }
 
 fn course(group: &Group<'_>, gateway: &str, repeats: &Repeats<'_>) -> FaultCourse {
@@ -216,7 +219,7 @@ fn stage(repeats: &[(&Repeat<'_>, &Stage<'_>)]) -> FaultStage {
         let repeated = repeats.iter().map(|(repeat, stage)| Repeated {
             repeat: repeat.cell.key.repeat,
             sample: stage.seconds.latency_ns(share),
-            reasons: others(repeat.reasons(Metric::Latency)),
+            reasons: without_caused(repeat.reasons(Metric::Latency)),
         });
         Figure::of(repeated.collect())
     };
@@ -243,10 +246,10 @@ fn stage_fault(repeats: &[(&Repeat<'_>, &Stage<'_>)]) -> Option<StageFault> {
     Some(StageFault { replica: first.replica, action: first.action, at_s })
 }
 
-/// Why a figure does not count, but for what faults are there to bring about.
-fn others(reasons: &[Reason]) -> Vec<Reason> {
-    let brought = [Reason::Errors, Reason::Overloaded, Reason::NotStationary];
-    reasons.iter().copied().filter(|reason| !brought.contains(reason)).collect()
+/// Reasons against a value, without those that faults are there to cause.
+pub(super) fn without_caused(reasons: &[Reason]) -> Vec<Reason> {
+    let caused = [Reason::Errors, Reason::Overloaded, Reason::NotStationary];
+    reasons.iter().copied().filter(|reason| !caused.contains(reason)).collect()
 }
 
 /// The seconds from each fault to the next; the drain belongs to the last.

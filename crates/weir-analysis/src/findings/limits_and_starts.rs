@@ -32,9 +32,7 @@ pub struct ManyDomains {
 }
 
 /// See [`ManyDomains`].
-pub(super) const FINDER: Finder = Finder { key: KEY, columns: &[&LOAD, &START], find };
-
-const KEY: &str = "limits-and-starts";
+pub(super) const FINDER: Finder = Finder { key: "limits-and-starts", columns: &[&LOAD, &START], find };
 
 static LOAD: [Column; 13] = [
     Column::of("cpu_limit", "CPU limit", Unit::Cores, KEEP),
@@ -72,15 +70,20 @@ static START: [Column; 7] = [
     Column::of("valid", "Valid repeats", Unit::Text, 7),
 ];
 
+/// Whether a start was measured, without which there is no such finding.
+pub(super) fn has_starts(cells: &[Cell]) -> bool {
+    cells.iter().any(|cell| cell.cold_start.is_some())
+}
+
 fn find(measured: &Measured<'_>, former: &mut Former) -> Option<Finding> {
-    let Measured { run, cells, groups, points } = *measured;
-    if cells.iter().all(|cell| cell.cold_start.is_none()) {
+    let Measured { run, cells, groups, points, .. } = *measured;
+    if !has_starts(cells) {
         return None;
     }
     let starts = starts::find(run, cells);
     let conclusions: Vec<String> = starts.iter().flat_map(conclude).collect();
     let domains = ManyDomains { loads: carried::find(run, groups, points), starts, conclusions };
-    let mut finding = Finding::new(KEY, "Throughput per CPU limit, and startup", intro(&domains));
+    let mut finding = Finding::new(FINDER.key, "Throughput per CPU limit, and startup", intro(&domains));
     finding.sentences.clone_from(&domains.conclusions);
     let loads = domains.loads.iter().map(|load| of_load(points, load));
     finding.tables = loads.chain(domains.starts.iter().map(of_starts)).collect();

@@ -10,7 +10,7 @@ use crate::figures::figure::Figure;
 use crate::figures::quantity;
 use crate::points;
 use crate::points::axes::{Axes, at_axes};
-use crate::verdicts::reasons::reason_name;
+use crate::verdicts::reasons::{reason_name, reason_times};
 
 /// What a run says about one question.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -352,13 +352,12 @@ impl Value {
 
     /// How many repeats of `figure`, a value of `row`, are valid. Expected are a quota that throttles a closed loop, and
     /// the rig that limits the direct baseline.
-    pub(crate) fn valid_of_row(row: &points::Row, figure: &Figure, is_closed: bool) -> Self {
+    pub fn valid_of_row(row: &points::Row, figure: &Figure, is_closed: bool) -> Self {
         let measured = figure.repeats.len();
         let name = |(reason, n): (Reason, usize)| {
             let by_the_rig = matches!(reason, Reason::GeneratorLimited | Reason::UpstreamLimited);
             let is_expected = (row.is_direct() && by_the_rig) || (is_closed && reason == Reason::Throttled);
-            let name = reason_name(reason);
-            (if n == measured { name.to_owned() } else { format!("{name} {n}×") }, is_expected)
+            (reason_times(reason, n, measured), is_expected)
         };
         let mut reasons: Vec<(String, bool)> = figure.reasons().into_iter().map(name).collect();
         if measured < row.planned {

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use weir_results::{ArrivalModel, DIRECT, Run, TlsResult};
 
+use super::limits_and_starts::has_starts;
 use super::model::{Column, Finding, KEEP, Row, Table, Unit, Value};
 use super::{Finder, Former, Measured};
 use crate::figures::figure::{Figure, Sample};
@@ -53,9 +54,7 @@ pub struct NewConnectionsRow {
 }
 
 /// See [`NewConnections`].
-pub(super) const FINDER: Finder = Finder { key: KEY, columns: &[&COLUMNS], find };
-
-const KEY: &str = "new-connections";
+pub(super) const FINDER: Finder = Finder { key: "new-connections", columns: &[&COLUMNS], find };
 
 const INTRO: &str = "\
 Results of loads that close each connection after a number of requests. The closed load shows the maximum rate of new \
@@ -86,11 +85,11 @@ static COLUMNS: [Column; 8] = [
 
 fn find(measured: &Measured<'_>, former: &mut Former) -> Option<Finding> {
     let loads = loads(measured.run, measured.groups, measured.points);
-    let mut finding = Finding::new(KEY, "New connections", INTRO);
+    let mut finding = Finding::new(FINDER.key, "New connections", INTRO);
     finding.sentences = loads.iter().flat_map(|load| load.conclusions.clone()).collect();
     finding.tables = loads.iter().map(table).collect();
     // The table of limits and starts has these values already.
-    let found = (!loads.is_empty() && former.domains.is_none()).then_some(finding);
+    let found = (!loads.is_empty() && !has_starts(measured.cells)).then_some(finding);
     former.new_connections = loads;
     found
 }

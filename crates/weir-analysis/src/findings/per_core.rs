@@ -2,11 +2,9 @@
 
 use super::model::{Column, Finding, KEEP, Row, Table, Unit, Value};
 use super::{Finder, Former, Measured};
-use crate::experiments::{self, Experiment, PerCore};
+use crate::experiments::{DataLimit, Experiment, PerCore};
 
-pub(super) const FINDER: Finder = Finder { key: KEY, columns: &[&LIMIT, &EFFICIENCY], find };
-
-const KEY: &str = "per-core";
+pub(super) const FINDER: Finder = Finder { key: "per-core", columns: &[&LIMIT, &EFFICIENCY], find };
 
 /// The axis of the data plane's CPU limit.
 const CPUS: &str = "limits.data.cpus";
@@ -20,9 +18,9 @@ static EFFICIENCY: [Column; 1] = [Column::of("efficiency", "Highest / lowest lim
 
 fn find(measured: &Measured<'_>, _: &mut Former) -> Option<Finding> {
     let intro = "Throughput per core at full load, at each CPU limit of the data plane.";
-    let mut finding = Finding { has_section: false, ..Finding::new(KEY, "Throughput per core", intro) };
-    let found = experiments::find(measured.run, measured.points);
-    for experiment in found.iter().filter(|experiment| !experiment.per_core.is_empty()) {
+    let mut finding =
+        Finding { has_section: false, ..Finding::new(FINDER.key, "Throughput per core", intro) };
+    for experiment in measured.experiments.iter().filter(|experiment| !experiment.per_core.is_empty()) {
         finding.sentences.extend(experiment.per_core.iter().map(|of| of.conclusion.clone()));
         finding.tables.extend([by_limit(experiment), efficiency(experiment)]);
     }
@@ -32,7 +30,7 @@ fn find(measured: &Measured<'_>, _: &mut Former) -> Option<Finding> {
 fn by_limit(experiment: &Experiment) -> Table {
     let of_gateway = |of: &PerCore| -> Vec<Row> {
         let limits = experiment.limits.iter().zip(&of.per_core_per_s);
-        let row = |(limit, figure): (&experiments::DataLimit, &Option<_>)| {
+        let row = |(limit, figure): (&DataLimit, &Option<_>)| {
             let mut axes = experiment.axes.clone();
             axes.insert(CPUS.to_owned(), limit.cpus?.into());
             let values = vec![Value::optional(figure.as_ref())];

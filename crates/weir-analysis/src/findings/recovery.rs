@@ -1,7 +1,8 @@
 //! How long gateways take to recover after a fault of the upstream.
 
-use weir_results::{FaultAction, FaultEvent, LoadSecond, Measurement, Reason};
+use weir_results::{FaultAction, FaultEvent, LoadSecond, Measurement};
 
+use super::failover::{fault_words, without_caused};
 use super::model::{Column, Finding, KEEP, Place, Row, Table, Unit, Value};
 use super::{Finder, Former, Measured};
 use crate::figures::figure::{Figure, Repeated, Sample};
@@ -13,9 +14,7 @@ use crate::points::grouping::Group;
 use crate::points::measured::Repeats;
 use crate::verdicts::reasons::Metric;
 
-pub(super) const FINDER: Finder = Finder { key: KEY, columns: &[&COLUMNS], find };
-
-const KEY: &str = "recovery";
+pub(super) const FINDER: Finder = Finder { key: "recovery", columns: &[&COLUMNS], find };
 
 /// A second in which p50 is this many times that before the first fault is not a second of normal service.
 const P50_GROWTH: f64 = 2.0;
@@ -48,7 +47,7 @@ struct Stage<'a> {
 }
 
 fn find(measured: &Measured<'_>, _: &mut Former) -> Option<Finding> {
-    let mut finding = Finding::new(KEY, "Recovery after faults", INTRO);
+    let mut finding = Finding::new(FINDER.key, "Recovery after faults", INTRO);
     for group in measured.groups {
         let rows: Vec<Row> =
             group.rows.iter().flat_map(|(gateway, repeats)| rows(group, gateway, repeats)).collect();
@@ -70,13 +69,13 @@ fn rows(group: &Group<'_>, gateway: &str, repeats: &Repeats<'_>) -> Vec<Row> {
     let row = |place: usize| {
         let here = || all.iter().filter_map(|(repeat, stages)| Some((*repeat, stages.get(place)?)));
         let fault = here().next()?.1.fault;
-        let words = format!("replica {} {}", fault.replica, fault.action.done());
+        let words = fault_words(fault.replica, fault.action);
         let [wrong, sent] = [Seconds::wrong, Seconds::sent]
             .map(|count| here().map(|(_, stage)| count(&stage.seconds)).sum::<u64>());
         let time = here().map(|(repeat, stage)| Repeated {
             repeat: repeat.cell.key.repeat,
             sample: stage.recovered_within(p50_before(repeat.measurement)),
-            reasons: unexpected(repeat.reasons(Metric::Latency)),
+            reasons: without_caused(repeat.reasons(Metric::Latency)),
         });
         let time = Figure::of_difference(time.collect()).headline_if(true);
         let mut axes = group.axes.clone();
@@ -137,12 +136,6 @@ impl Stage<'_> {
             Some(_) => Sample::BeyondTimeout,
         }
     }
-}
-
-/// Reasons against a value, without those that faults are there to cause.
-fn unexpected(reasons: &[Reason]) -> Vec<Reason> {
-    let caused = [Reason::Errors, Reason::Overloaded, Reason::NotStationary];
-    reasons.iter().copied().filter(|reason| !caused.contains(reason)).collect()
 }
 
 fn sentence(group: &Group<'_>, row: &Row) -> String {

@@ -59,9 +59,7 @@ pub struct Alone {
 }
 
 /// See [`SlowCost`].
-pub(super) const FINDER: Finder = Finder { key: KEY, columns: &[&COST, &CLIENTS], find };
-
-const KEY: &str = "slow-clients";
+pub(super) const FINDER: Finder = Finder { key: "slow-clients", columns: &[&COST, &CLIENTS], find };
 
 const INTRO: &str = "\
 Slow clients send request headers or bodies, or read responses, in small pieces while weir measures a load. The table \
@@ -105,7 +103,7 @@ fn find(measured: &Measured<'_>, former: &mut Former) -> Option<Finding> {
     if costs.is_empty() {
         return None;
     }
-    let mut finding = Finding::new(KEY, "Slow clients", INTRO);
+    let mut finding = Finding::new(FINDER.key, "Slow clients", INTRO);
     finding.sentences = costs.iter().map(|cost| cost.conclusion.clone()).collect();
     finding.tables = vec![
         Table {

@@ -89,7 +89,7 @@ pub fn seen_after(ns: f64) -> String {
 }
 
 /// The costs, in the order of load points.
-pub(crate) fn change_costs(groups: &[Group<'_>]) -> Vec<ChangeCost> {
+pub(super) fn change_costs(groups: &[Group<'_>]) -> Vec<ChangeCost> {
     let of = |group: &Group<'_>| -> Vec<ChangeCost> {
         let changed = |repeats: &&Repeats<'_>| {
             repeats.iter().any(|repeat| !repeat.measurement.route_changes.is_empty())

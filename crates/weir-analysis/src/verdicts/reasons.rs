@@ -62,6 +62,12 @@ pub fn reason_name(reason: Reason) -> &'static str {
     }
 }
 
+/// A reason with the number of repeats that it excludes, unless these are all `measured`: `host-disturbed 2×`.
+pub fn reason_times(reason: Reason, repeats: usize, measured: usize) -> String {
+    let name = reason_name(reason);
+    if repeats == measured { name.to_owned() } else { format!("{name} {repeats}×") }
+}
+
 /// The verdicts that `reasons` amount to.
 pub(crate) fn verdicts(reasons: &[Reason]) -> Verdicts {
     let of =

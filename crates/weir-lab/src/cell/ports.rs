@@ -9,7 +9,7 @@ use super::error::{CellError, failed};
 const FIRST: u16 = 18_000;
 const LAST: u16 = 31_999;
 
-/// Returns ports that nobody listens on; each once until the range is exhausted.
+/// Returns free ports, each one once until the range is exhausted.
 #[derive(Debug)]
 pub(crate) struct Ports {
     next: AtomicU16,

@@ -49,7 +49,7 @@ struct Worker {
     thread: JoinHandle<Result<ChangesMade, CellError>>,
 }
 
-/// Whether the load failed or the run was stopped, so that nobody needs further changes.
+/// Whether the load failed or the run was stopped: further changes are useless.
 type IsAbandoned<'a> = &'a dyn Fn() -> bool;
 
 /// The changes of one running gateway.

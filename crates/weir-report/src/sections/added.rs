@@ -2,7 +2,7 @@
 
 use weir_analysis::{
     AddedCurve, AddedLatency, AuthenticationCost, Claim, Figure, Point, RepeatRow, RigBias, Row, Sample,
-    Side, Summary, axes_words, quantity, reason_name,
+    Side, Summary, axes_words, quantity, reason_name, reason_times,
 };
 use weir_results::{Reason, is_baseline};
 
@@ -10,7 +10,7 @@ use crate::charts::colors::color_of;
 use crate::model::plot::{Line, Marks, Panel, Plot, Spot, reach};
 use crate::model::scale::{Scale, Unit};
 use crate::model::{Chip, Column, Entry, KEEP, Section, Table, Tone};
-use crate::sections::tables::{figure, latency_title, times};
+use crate::sections::tables::{figure, latency_title};
 
 /// Quantiles of the tables, in their order, and how long a narrow terminal keeps them.
 const QUANTILES: [(&str, u8); 4] = [("p50", KEEP), ("p90", 5), ("p99", KEEP), ("p999", 6)];
@@ -130,7 +130,7 @@ fn counts(of: &Figure, planned: usize, reasons: &[(Side, Reason, usize)], own: &
     let measured = of.repeats.len();
     let chip = |(side, reason, n): &(Side, Reason, usize)| {
         let whose = if *side == Side::Direct { "direct: " } else { own };
-        Chip { text: format!("{whose}{}", times(*reason, *n, measured)), tone: Tone::Bad }
+        Chip { text: format!("{whose}{}", reason_times(*reason, *n, measured)), tone: Tone::Bad }
     };
     let mut chips: Vec<Chip> = reasons.iter().map(chip).collect();
     if measured < planned {

@@ -1,7 +1,7 @@
 //! Tables of searches for the capacity at an objective: over repeats, and each search with its trials.
 
 use weir_analysis::capacity::{Capacity, CapacityRow, Searched, border_words, stopped_words};
-use weir_analysis::{Summary, quantity, reason_name};
+use weir_analysis::{Summary, quantity, reason_times};
 use weir_results::{Cell, DIRECT, Measurement, TrialSays};
 
 use crate::charts::timelines::measurements;
@@ -127,8 +127,7 @@ fn counts(row: &CapacityRow) -> Entry {
         .reasons()
         .into_iter()
         .map(|(reason, n)| {
-            let name = reason_name(reason);
-            let text = if n == measured { name.to_owned() } else { format!("{name} {n}×") };
+            let text = reason_times(reason, n, measured);
             // A direct baseline that the rig limits is no news.
             Chip { text, tone: if row.gateway == DIRECT { Tone::Plain } else { Tone::Bad } }
         })

@@ -3,8 +3,8 @@
 use weir_analysis::Summary;
 use weir_analysis::findings::{Column as Of, Finding, Row, Table as Values, Unit, Value};
 
-use crate::model::{Chip, Column, Entry, KEEP, Section, Table, Tone};
-use crate::sections::tables::{errors_of, figure};
+use crate::model::{Column, Entry, KEEP, Section, Table};
+use crate::sections::tables::{errors_of, figure, valid_repeats};
 
 /// A section for each finding.
 pub(crate) fn sections(summary: &Summary) -> impl Iterator<Item = Section> {
@@ -67,12 +67,6 @@ fn entry(column: &Of, value: &Value) -> Entry {
             let entry = figure(of, |value| column.words(value));
             if of.beyond_timeout { Entry { text: column.beyond.to_owned(), ..entry } } else { entry }
         }
-        Value::Valid { valid, planned, reasons } => {
-            let chip = |(text, is_expected): &(String, bool)| Chip {
-                text: text.clone(),
-                tone: if *is_expected { Tone::Plain } else { Tone::Bad },
-            };
-            Entry::chips(format!("{valid} of {planned}"), reasons.iter().map(chip).collect())
-        }
+        Value::Valid { .. } => valid_repeats(value),
     }
 }

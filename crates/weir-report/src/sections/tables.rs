@@ -1,7 +1,8 @@
 //! Tables of figures: gateways compared at a load point.
 
-use weir_analysis::{Figure, HEADLINE_REPEATS, Point, Row, Sample, bound_name, quantity, reason_name};
-use weir_results::{ArrivalModel, BoundBy, Reason, Role};
+use weir_analysis::findings::Value;
+use weir_analysis::{Figure, HEADLINE_REPEATS, Point, Row, Sample, bound_name, quantity};
+use weir_results::{ArrivalModel, BoundBy, Role};
 
 use crate::model::{Chip, Column, Entry, KEEP, Table, Tone};
 
@@ -234,28 +235,17 @@ fn bounds(row: &Row) -> Entry {
     Entry::text(words)
 }
 
-/// How many repeats count for a figure, and why the others do not.
-///
-/// A quota that throttles a closed loop, and a direct baseline that the rig limits, are no news.
+/// How many repeats of `figure` are valid, and why the others are not.
 pub(crate) fn counts(row: &Row, figure: &Figure, closed: bool) -> Entry {
-    let measured = figure.repeats.len();
-    let mut chips: Vec<Chip> = figure
-        .reasons()
-        .into_iter()
-        .map(|(reason, n)| {
-            let by_the_rig = matches!(reason, Reason::GeneratorLimited | Reason::UpstreamLimited);
-            let expected = (row.is_direct() && by_the_rig) || (closed && reason == Reason::Throttled);
-            Chip { text: times(reason, n, measured), tone: if expected { Tone::Plain } else { Tone::Bad } }
-        })
-        .collect();
-    if measured < row.planned {
-        chips.push(Chip { text: format!("{} missing", row.planned - measured), tone: Tone::Bad });
-    }
-    Entry::chips(format!("{} of {}", figure.valid, row.planned), chips)
+    valid_repeats(&Value::valid_of_row(row, figure, closed))
 }
 
-/// A reason with the number of repeats that it voids, where that is not all of them.
-pub(crate) fn times(reason: Reason, repeats: usize, measured: usize) -> String {
-    let name = reason_name(reason);
-    if repeats == measured { name.to_owned() } else { format!("{name} {repeats}×") }
+/// The entry of a [`Value::Valid`]; expected reasons do not stand out.
+pub(crate) fn valid_repeats(value: &Value) -> Entry {
+    let Value::Valid { valid, planned, reasons } = value else { return Entry::default() };
+    let chip = |(text, is_expected): &(String, bool)| Chip {
+        text: text.clone(),
+        tone: if *is_expected { Tone::Plain } else { Tone::Bad },
+    };
+    Entry::chips(format!("{valid} of {planned}"), reasons.iter().map(chip).collect())
 }

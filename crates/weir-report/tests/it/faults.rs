@@ -57,7 +57,7 @@ fn the_time_to_recover_is_a_finding_in_every_format() {
     let folder = tempfile::tempdir().unwrap();
     let written = weir_report::write(&run, &cells, &summary, folder.path()).unwrap();
     let read = |path: std::path::PathBuf| std::fs::read_to_string(path).unwrap();
-    // Errors until the end: nobody has recovered.
+    // Errors until the end: no gateway has recovered.
     let (markdown, html) = (read(written.markdown), read(written.html));
     for words in ["## Recovery after faults", "not before the next fault"] {
         assert!(markdown.contains(words), "no `{words}` in {markdown}");

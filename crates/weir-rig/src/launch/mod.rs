@@ -37,7 +37,7 @@ pub(crate) struct Launcher {
     launched: AtomicU32,
     /// The CPUs of parts that are pinned instead of limited by a control group.
     pins: Pins,
-    /// Set when nobody waits for the run any more.
+    /// Set when the run is cancelled.
     pub(crate) stop: Option<Arc<AtomicBool>>,
 }
 

@@ -189,7 +189,7 @@ impl Running {
         self.await_ready(launcher)
     }
 
-    /// Stops all of its processes (SIGSTOP): the kernel still accepts connections, but nobody responds.
+    /// Stops all of its processes (SIGSTOP): the kernel still accepts connections, but no process responds.
     pub fn stall(&self) {
         self.signal_all(Signal::STOP);
     }

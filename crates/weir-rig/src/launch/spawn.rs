@@ -76,7 +76,7 @@ fn prepare(command: &mut Command, birth: Birth) {
     let open_files = getrlimit(Resource::Nofile);
     let at_birth = move || {
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-        // If the lab died before the line above, nobody would send the signal.
+        // If the lab died before the line above, the kernel sends no signal.
         if rustix::process::getppid() != Some(lab) {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
