@@ -33,7 +33,7 @@ macro_rules! causes {
 }
 
 causes! {
-    EscapedSlashes "escaped_slashes" 307 "path contains encoded slashes; retry with \"/\"";
+    EscapedSlashes "escaped_slashes" 307 "path contains encoded slashes; follow the redirect";
     MalformedRequest "malformed_request" 400 "malformed HTTP/1.1 request";
     MalformedBody "malformed_body" 400 "malformed request body";
     BadPath "bad_path" 400 "ambiguous path";

@@ -294,7 +294,7 @@ fn problem(table: &Table, kind: &Kind, first: &Bypass<'_>, more: usize) -> Probl
         more => format!("; the same for {more} more routes"),
     };
     let message = format!(
-        "`{spelling}` bypasses this route{by}: it matches {}, and {} read it as `{path}`{more}",
+        "requests for `{spelling}` bypass this route{by} and match {}, but {} read the path as `{path}`{more}",
         table.label(*other),
         kind.readers
     );

@@ -72,7 +72,7 @@ fn rules_that_another_spelling_gets_around_are_told() {
     };
     let told = |place: &str, spelling: &str, other: &str, readers: &str, path: &str| {
         format!(
-            "{place}: `{spelling}` bypasses this route: it matches {other}, and {readers} read it as `{path}`"
+            "{place}: requests for `{spelling}` bypass this route and match {other}, but {readers} read the path as `{path}`"
         )
     };
     const NGINX: &str = "nginx, Tomcat and others";
@@ -146,8 +146,8 @@ fn rules_that_another_spelling_gets_around_are_told_for_every_host_listener_and_
         let routes: String = routes.iter().map(|route| format!("  - {{ {route} }}\n")).collect();
         let text = format!("{head}paths: {{ merge_slashes: false }}\nroutes:\n{routes}");
         let expected = format!(
-            "routes[0].path: `//admin` bypasses this route{by}: it matches routes[{other}], and nginx, Tomcat and others \
-             read it as `/admin`"
+            "routes[0].path: requests for `//admin` bypass this route{by} and match routes[{other}], but nginx, Tomcat \
+             and others read the path as `/admin`"
         );
         assert_eq!(warnings(&text, &BTreeMap::new(), NOW_S), [expected], "{text}");
     };

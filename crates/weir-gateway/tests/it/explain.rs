@@ -53,7 +53,7 @@ fn an_answer_of_the_gateway_is_told_with_what_was_near() {
     );
     check(
         &["GET", "http://shop.test/cart%2f2"],
-        "route     none\nresponse  307 escaped_slashes: path contains encoded slashes; retry with \"/\"\n          \
+        "route     none\nresponse  307 escaped_slashes: path contains encoded slashes; follow the redirect\n          \
          Location: /cart/2\n",
     );
 }

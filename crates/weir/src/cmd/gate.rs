@@ -21,7 +21,7 @@ With --fail-on missed, 4 becomes 0. docs/ci.md has pipelines for both settings."
 pub(crate) const REPORT_EXIT_CODES: &str = "\
 Exit codes:
   0  all objectives are met, and all main results are valid
-  1  an objective is missed, or a cell failed
+  1  an objective is missed, or a cell (one gateway in one repeat) failed
   2  wrong use
   3  the database or a file cannot be read or written
   4  undecided: too few valid repeats, or too much noise, for an objective or a main result;

@@ -1,7 +1,7 @@
 //! `weir run --plan`: the cells in their order, and the time they take.
 
 use comfy_table::presets::NOTHING;
-use comfy_table::{CellAlignment, Table};
+use comfy_table::{CellAlignment, ColumnConstraint, Table};
 use weir_lab::plan::{Plan, cell_time, point_of, time};
 use weir_lab::{Prepared, TimeEstimate};
 use weir_results::CellKey;
@@ -53,6 +53,11 @@ pub(super) fn tell(prepared: &Prepared, plan: &Plan, seed_is_given: bool, json: 
             (key.repeat + 1).to_string(),
             seconds(takes(key)),
         ]);
+    }
+    if plan.cells.iter().all(|key| key.axes.is_empty())
+        && let Some(axes) = table.column_mut(2)
+    {
+        axes.set_constraint(ColumnConstraint::Hidden);
     }
     for place in [0, 3, 4] {
         if let Some(column) = table.column_mut(place) {

@@ -7,7 +7,7 @@ use weir_results::{Errors, LoadResult, Thresholds};
 
 use super::figures::{counted, grouped, time};
 
-/// The rows of errors: how many requests, by the columns of the books, then causes and what was said of them.
+/// The rows of errors: how many requests, by the columns of the books, then causes and what the server said.
 pub(super) fn rows(spec: &LoadSpec, result: &LoadResult) -> Vec<(&'static str, String)> {
     let requests = &result.requests;
     let timeout = time(spec.timeout_ns as f64);
@@ -27,7 +27,9 @@ pub(super) fn rows(spec: &LoadSpec, result: &LoadResult) -> Vec<(&'static str, S
             let (all, of) = (grouped(all), counted(requests.scheduled, "scheduled request"));
             rows.push(("errors", format!("{all} of {of} ({}; valid up to {allowed})", percent(share))));
         }
-        None if requests.scheduled == 0 => rows.push(("errors", "no request could be sent".to_owned())),
+        None if requests.scheduled == 0 => {
+            rows.push(("errors", "no request could be sent: no connection was opened".to_owned()))
+        }
         // Connections may be lost, or not be opened, without a request on them.
         None if !causes.is_empty() => {
             rows.push(("errors", "no request failed; connections were lost or not opened".to_owned()));
@@ -150,6 +152,9 @@ mod tests {
             &LoadResult { requests, errors, ..result() },
             &["errors|no request failed; connections were lost or not opened", "causes|refused 3"],
         );
-        check(&LoadResult { errors, ..result() }, &["errors|no request could be sent", "causes|refused 3"]);
+        check(
+            &LoadResult { errors, ..result() },
+            &["errors|no request could be sent: no connection was opened", "causes|refused 3"],
+        );
     }
 }
