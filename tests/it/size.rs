@@ -104,7 +104,7 @@ fn filled_search(like: &Measurement, capacity_per_s: f64) -> Measurement {
 
 fn objective() -> Objective {
     let latency_ns = BTreeMap::from([("p99".to_owned(), 20_000_000)]);
-    Objective { latency_ns, errors: Some(0.001), own: Vec::new() }
+    Objective { latency_ns, errors: Some(0.001), ..Objective::default() }
 }
 
 fn filled_measurement(like: &Measurement, data: &str, of: &Rate, cpus: f64, repeat: u32) -> Measurement {

@@ -9,6 +9,7 @@ mod failover;
 mod limits_and_starts;
 mod model;
 mod new_connections;
+pub(crate) mod objective;
 mod per_core;
 mod recovery;
 mod slow_clients;
@@ -27,6 +28,7 @@ pub use failover::{FaultCourse, FaultStage, Faults, StageFault};
 pub use limits_and_starts::{CarriedLoad, CarriedRow, ManyDomains, StartRow, Starts};
 pub use model::{Better, Column, Compared, Finding, KEEP, Place, Row, Table, Unit, Value};
 pub use new_connections::{NewConnections, NewConnectionsRow};
+pub use objective::FindingObjective;
 pub use slow_clients::{Alone, Carried, SlowCost};
 
 /// Where findings come from.
@@ -89,6 +91,25 @@ pub(crate) fn find(measured: &Measured<'_>) -> (Vec<Finding>, Former) {
     (findings, former)
 }
 
+/// The metrics of findings that an objective can limit, by name (`recovery.time`), with their columns.
+pub fn metrics() -> impl Iterator<Item = (String, &'static Column)> {
+    let of = |finder: &'static Finder| {
+        let columns = finder.columns.iter().copied().flatten().filter(|column| column.better.is_some());
+        columns.map(|column| (metric(finder.key, column), column))
+    };
+    FINDERS.iter().flat_map(of)
+}
+
+/// The column of a metric of [`metrics`].
+pub fn column_named(name: &str) -> Option<&'static Column> {
+    metrics().find(|(metric, _)| metric == name).map(|(_, column)| column)
+}
+
+/// The metric of a column: `recovery.time`.
+fn metric(finding: &str, column: &Column) -> String {
+    format!("{finding}.{}", column.key)
+}
+
 /// Every column of a finding that `weir compare` knows.
 pub(crate) fn compared() -> impl Iterator<Item = &'static Column> {
     let columns = FINDERS.iter().flat_map(|finder| finder.columns.iter().copied().flatten());
@@ -105,7 +126,7 @@ mod tests {
         for finder in FINDERS {
             for column in finder.columns.iter().copied().flatten() {
                 let Some(compared) = column.compared else { continue };
-                assert_eq!(compared.metric, format!("{}.{}", finder.key, column.key));
+                assert_eq!(compared.metric, metric(finder.key, column));
                 assert!(column.better.is_some(), "{}: which way is better?", compared.metric);
                 assert!(!names.contains(&compared.metric), "{} twice", compared.metric);
                 names.push(compared.metric);

@@ -106,6 +106,10 @@ pub(crate) fn find(summary: &Summary) -> Vec<Problem> {
             problems.extend(objectives(summary, point, row));
         }
     }
+    problems.extend(summary.finding_objectives.iter().filter_map(|of| {
+        let place = if of.place.is_empty() { String::new() } else { format!("{}: ", of.place) };
+        of_objective(&format!("{place}{}", of.gateway), &of.result)
+    }));
     let of_searches = summary.capacities.iter().flat_map(capacity::problems);
     problems.extend(of_searches.map(|words| Problem::undecided("searches", words)));
     problems
@@ -114,19 +118,23 @@ pub(crate) fn find(summary: &Summary) -> Vec<Problem> {
 /// Objectives that are missed, and those that are undecided where no other problem says why.
 fn objectives(summary: &Summary, point: &Point, row: &Row) -> Vec<Problem> {
     let is_told = headlines(point, row).is_some();
-    let problem = |result: &ObjectiveResult| {
-        let (who, words) = (format!("{}: {}", point.words(), row.gateway), &result.words);
-        match result.met {
-            Met::Met => None,
-            Met::Missed => {
-                let words = format!("{who} misses the objective: {words}");
-                Some(Problem::new(ProblemKind::Missed, "objective missed", words))
-            }
-            Met::Unknown if is_told || (summary.is_meant_to_break(point) && is_past_the_limit(row)) => None,
-            Met::Unknown => Some(Problem::undecided("objective undecided", format!("{who}: {words}"))),
+    let is_expected = is_told || (summary.is_meant_to_break(point) && is_past_the_limit(row));
+    let who = format!("{}: {}", point.words(), row.gateway);
+    let results = row.objective.iter().filter(|result| !(is_expected && result.met == Met::Unknown));
+    results.filter_map(|result| of_objective(&who, result)).collect()
+}
+
+/// The problem of an objective that is not met.
+fn of_objective(who: &str, result: &ObjectiveResult) -> Option<Problem> {
+    let words = &result.words;
+    match result.met {
+        Met::Met => None,
+        Met::Missed => {
+            let words = format!("{who} misses the objective: {words}");
+            Some(Problem::new(ProblemKind::Missed, "objective missed", words))
         }
-    };
-    row.objective.iter().filter_map(problem).collect()
+        Met::Unknown => Some(Problem::undecided("objective undecided", format!("{who}: {words}"))),
+    }
 }
 
 fn failed(failed: &FailedCell) -> Problem {

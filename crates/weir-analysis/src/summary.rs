@@ -7,7 +7,7 @@ use crate::added::{self, AddedLatency, RigBias};
 use crate::capacity::{Capacity, capacities};
 use crate::experiments::{self, Experiment};
 use crate::figures::noise;
-use crate::findings::{self, Finding, Former, Measured, has_faults};
+use crate::findings::{self, Finding, FindingObjective, Former, Measured, has_faults};
 use crate::headroom::{self, Headroom};
 use crate::points::Point;
 use crate::points::baseline::added_latency;
@@ -41,6 +41,9 @@ pub struct Summary {
     pub headroom: Headroom,
     /// What it says beyond its load points, each by itself.
     pub findings: Vec<Finding>,
+    /// Objectives of values of findings; empty if the objective limits none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub finding_objectives: Vec<FindingObjective>,
     /// The same as it was before there were findings; only JSON reads it.
     #[serde(flatten)]
     pub former: Former,
@@ -90,11 +93,17 @@ pub fn summarize(run: &Run, cells: &[Cell]) -> Summary {
         experiments: &experiments,
         headroom: &headroom,
     });
+    let gateways = gateways(run, cells);
+    let finding_objectives = run
+        .objective
+        .as_ref()
+        .map_or_else(Vec::new, |objective| findings::objective::evaluate(objective, &findings, &gateways));
     let mut summary = Summary {
         cells_planned: run.plan.len(),
         cells_measured: cells.len() - failed.len(),
         cells_measured_again: cells.iter().filter(|cell| cell.attempts > 1).count(),
-        gateways: gateways(run, cells),
+        gateways,
+        finding_objectives,
         added: added::find(run, &groups, &points),
         headroom,
         findings,

@@ -54,6 +54,15 @@ pub enum QuantityError {
     },
 }
 
+impl QuantityError {
+    /// The cause and the remedy.
+    pub fn parts(&self) -> (String, String) {
+        let text = self.to_string();
+        let (cause, remedy) = text.split_once("; ").unwrap_or((&text, ""));
+        (cause.to_owned(), remedy.to_owned())
+    }
+}
+
 /// A kind of quantity, for its errors.
 pub(crate) trait Quantity: FromStr<Err = QuantityError> {
     /// With its article: `a time`.

@@ -53,8 +53,7 @@ fn read_bound(text: &str) -> Result<Bound, BoundError> {
     let (name, value) = (name.trim(), value.trim());
     let name = canonical(name).ok_or_else(|| unknown(name))?;
     let unreadable = |error: weir_document::QuantityError| {
-        let text = error.to_string();
-        let (message, remedy) = text.split_once("; ").unwrap_or((&text, ""));
+        let (message, remedy) = error.parts();
         BoundError::new(message, remedy)
     };
     if name == ERRORS {

@@ -43,6 +43,10 @@ pub struct Objective {
     pub latency_ns: BTreeMap<String, u64>,
     /// Greatest allowed share of errors, 0..=1.
     pub errors: Option<f64>,
+    /// Limits of findings by metric (`recovery.time`), in the unit of the metric: a maximum, or a minimum if more is
+    /// better.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub findings: BTreeMap<String, f64>,
     /// What single load points have to keep, where that is something else: wholly, and not beside the rest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub own: Vec<OwnObjective>,
@@ -61,6 +65,9 @@ pub struct OwnObjective {
     pub latency_ns: BTreeMap<String, u64>,
     /// As in [`Objective`].
     pub errors: Option<f64>,
+    /// As in [`Objective`].
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub findings: BTreeMap<String, f64>,
 }
 
 impl Objective {
@@ -68,9 +75,29 @@ impl Objective {
     pub fn of(&self, gateway: &str, axes: &BTreeMap<String, serde_json::Value>, load: &str) -> Self {
         let is_meant = |own: &&OwnObjective| own.gateway == gateway && own.axes == *axes && own.load == load;
         match self.own.iter().find(is_meant) {
-            Some(own) => Self { latency_ns: own.latency_ns.clone(), errors: own.errors, own: Vec::new() },
+            Some(own) => Self {
+                latency_ns: own.latency_ns.clone(),
+                errors: own.errors,
+                findings: own.findings.clone(),
+                own: Vec::new(),
+            },
             None => Self { own: Vec::new(), ..self.clone() },
         }
+    }
+
+    /// Limits of findings of `gateway` for a row that may have more axes than the load point, or no load.
+    pub fn findings_of(
+        &self,
+        gateway: &str,
+        axes: &BTreeMap<String, serde_json::Value>,
+        load: &str,
+    ) -> &BTreeMap<String, f64> {
+        let is_meant = |own: &&OwnObjective| {
+            own.gateway == gateway
+                && own.axes.iter().all(|(path, value)| axes.get(path) == Some(value))
+                && (load.is_empty() || own.load == load)
+        };
+        self.own.iter().find(is_meant).map_or(&self.findings, |own| &own.findings)
     }
 }
 

@@ -256,7 +256,7 @@ mod tests {
         let objective = |latency: &[(&str, u64)], errors| Objective {
             latency_ns: latency.iter().map(|(name, ns)| ((*name).to_owned(), *ns)).collect(),
             errors,
-            own: Vec::new(),
+            ..Objective::default()
         };
         let check = |objective: Objective, refused| {
             assert_eq!(unsearchable(&objective).is_some(), refused, "{objective:?}");

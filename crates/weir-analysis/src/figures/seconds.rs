@@ -14,7 +14,35 @@ pub(crate) fn of_phase(measurement: &Measurement) -> Seconds<'_> {
     Seconds(measurement.record.seconds.iter().skip_while(|second| !second.sustained).collect())
 }
 
+/// How long something lasts within seconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Lasts<'a> {
+    /// No second has it.
+    Never,
+    /// To the end of this second, and no later one has it.
+    Until(&'a LoadSecond),
+    /// Until the last second.
+    ToTheEnd,
+}
+
 impl Seconds<'_> {
+    /// How long errors last, or what else `is_disturbed` finds in a sustained second.
+    ///
+    /// The drain is no second of its own: its requests were sent before the end of the phase, so an error in it lasts to
+    /// the end. Its latencies say nothing, since slow responses are more likely to fall into it.
+    pub(crate) fn disturbed(&self, is_disturbed: impl Fn(&LoadSecond) -> bool) -> Lasts<'_> {
+        let has_errors = |second: &LoadSecond| second.unexpected + second.lost > 0;
+        let (phase, drain): (Vec<&LoadSecond>, Vec<&LoadSecond>) =
+            self.0.iter().partition(|second| second.sustained);
+        let last = phase.iter().rposition(|second| has_errors(second) || is_disturbed(second));
+        match last {
+            _ if drain.iter().any(|second| has_errors(second)) => Lasts::ToTheEnd,
+            Some(at) if at + 1 == phase.len() => Lasts::ToTheEnd,
+            Some(at) => Lasts::Until(phase[at]),
+            None => Lasts::Never,
+        }
+    }
+
     pub(crate) fn sent(&self) -> u64 {
         self.0.iter().map(|second| second.sent).sum()
     }

@@ -1,13 +1,13 @@
 //! What clients noticed of faults of the upstream: requests that went wrong and latency, from each fault to the next.
 
 use serde::Serialize;
-use weir_results::{FaultAction, FaultEvent, LoadSecond, Measurement, Reason};
+use weir_results::{FaultAction, FaultEvent, Measurement, Reason};
 
 use super::model::{Column, Finding, KEEP, Place, Row, Table, Unit, Value};
 use super::{Finder, Former, Measured};
 use crate::figures::figure::{Figure, Repeated};
 use crate::figures::quantity::count;
-use crate::figures::seconds::{Seconds, of_phase};
+use crate::figures::seconds::{Lasts, Seconds, of_phase};
 use crate::points::axes::{Axes, with_axes};
 use crate::points::grouping::Group;
 use crate::points::measured::{Repeat, Repeats};
@@ -270,12 +270,13 @@ fn stages(measurement: &Measurement) -> Vec<Stage<'_>> {
 impl Stage<'_> {
     /// From its beginning to the end of the last second in which a request went wrong; `None` where that is its last.
     fn wrong_for_s(&self) -> Option<f64> {
-        let went_wrong = |second: &&&LoadSecond| second.unexpected + second.lost > 0;
-        let seconds = &self.seconds.0;
-        let Some(last) = seconds.iter().rfind(went_wrong) else { return Some(0.0) };
-        let is_over = seconds.last().is_some_and(|end| end.t_s > last.t_s);
-        let from_s = self.fault.map_or(seconds[0].t_s, |fault| fault.t_s);
-        is_over.then_some(last.t_s + last.length_s - from_s)
+        let first_s = self.seconds.0.first().map_or(0.0, |second| second.t_s);
+        let from_s = self.fault.map_or(first_s, |fault| fault.t_s);
+        match self.seconds.disturbed(|_| false) {
+            Lasts::Never => Some(0.0),
+            Lasts::Until(last) => Some(last.t_s + last.length_s - from_s),
+            Lasts::ToTheEnd => None,
+        }
     }
 }
 

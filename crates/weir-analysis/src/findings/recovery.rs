@@ -6,8 +6,8 @@ use super::failover::{fault_words, without_caused};
 use super::model::{Column, Finding, KEEP, Place, Row, Table, Unit, Value};
 use super::{Finder, Former, Measured};
 use crate::figures::figure::{Figure, Repeated, Sample};
-use crate::figures::quantity::time_ns;
-use crate::figures::seconds::{Seconds, of_phase};
+use crate::figures::quantity::{counted, time_ns};
+use crate::figures::seconds::{Lasts, Seconds, of_phase};
 use crate::points::axes::with_axes;
 use crate::points::conclusions::with_interval;
 use crate::points::grouping::Group;
@@ -19,14 +19,18 @@ pub(super) const FINDER: Finder = Finder { key: "recovery", columns: &[&COLUMNS]
 /// A second in which p50 is this many times that before the first fault is not a second of normal service.
 const P50_GROWTH: f64 = 2.0;
 
+/// The median of fewer responses than this can be twice as long by chance: with exponential latencies, the probability is
+/// 1e-4 for 50 responses and 1e-2 for 20.
+const RESPONSES_MIN: u64 = 50;
+
 /// Errors and latency are counted in whole seconds.
 const RESOLUTION_S: f64 = 1.0;
 
 const INTRO: &str = "\
 Time from a fault to the end of the last second with an error, or with a p50 of more than twice that before the first \
-fault. weir looks until the next server is taken away, so the time can include the return of this one. It counts in \
-whole seconds, so times below one second cannot be told apart. The time includes the request time-out if requests to \
-the failed server time out.";
+fault. weir looks until the next server is taken away, or else until the load ends, so the time can include the return of \
+this one. It counts in whole seconds, so times below one second cannot be told apart. The time includes the request \
+time-out if requests to the failed server time out. *Not recovered*: the last of these seconds has errors or is slow.";
 
 static COLUMNS: [Column; 4] = [
     Column::of("fault", "Fault", Unit::Text, KEEP),
@@ -35,7 +39,7 @@ static COLUMNS: [Column; 4] = [
         .lower()
         .judged("recovery.time", 0.25)
         .above(RESOLUTION_S)
-        .beyond("not before the next fault")
+        .beyond("not recovered")
         .drawn(),
     Column::of("valid", "Valid repeats", Unit::Text, 7),
 ];
@@ -120,20 +124,19 @@ fn p50_before(measurement: &Measurement) -> Option<f64> {
 impl Stage<'_> {
     /// Seconds from the fault to the end of the last disturbed second; beyond what was measured if that is the last one.
     fn recovered_within(&self, p50_before_ns: Option<f64>) -> Sample {
-        let is_slow = |second: &LoadSecond| match (Seconds(vec![second]).latency_ns(0.5), p50_before_ns) {
-            (Sample::Value(ns), Some(before)) => ns > before * P50_GROWTH,
-            (Sample::BeyondTimeout, _) => true,
-            _ => false,
+        let is_slow = |second: &LoadSecond| {
+            second.completed >= RESPONSES_MIN
+                && match (Seconds(vec![second]).latency_ns(0.5), p50_before_ns) {
+                    (Sample::Value(ns), Some(before)) => ns > before * P50_GROWTH,
+                    (Sample::BeyondTimeout, _) => true,
+                    _ => false,
+                }
         };
-        let is_disturbed = |second: &&&LoadSecond| second.unexpected + second.lost > 0 || is_slow(second);
-        let seconds = &self.seconds.0;
-        match seconds.iter().rfind(is_disturbed) {
-            None if seconds.is_empty() => Sample::Missing,
-            None => Sample::Value(0.0),
-            Some(last) if seconds.last().is_some_and(|end| end.t_s > last.t_s) => {
-                Sample::Value(last.t_s + last.length_s - self.fault.t_s)
-            }
-            Some(_) => Sample::BeyondTimeout,
+        match self.seconds.disturbed(is_slow) {
+            _ if !self.seconds.0.iter().any(|second| second.sustained) => Sample::Missing,
+            Lasts::Never => Sample::Value(0.0),
+            Lasts::Until(last) => Sample::Value(last.t_s + last.length_s - self.fault.t_s),
+            Lasts::ToTheEnd => Sample::BeyondTimeout,
         }
     }
 }
@@ -147,10 +150,8 @@ fn sentence(group: &Group<'_>, row: &Row) -> String {
     match figure.mean {
         _ if figure.beyond_timeout => {
             let never = figure.repeats.iter().filter(|repeat| repeat.sample == Sample::BeyondTimeout).count();
-            format!(
-                "{who}: {fault}: not recovered before the next fault in {never} of {} repeats.",
-                figure.repeats.len()
-            )
+            let repeats = counted(figure.repeats.len() as u64, "repeat");
+            format!("{who}: {fault}: not recovered in {never} of {repeats}.")
         }
         Some(0.0) => format!("{who}: {fault}: no error, and no slow second."),
         Some(_) => format!("{who}: {fault}: recovered within {}.", with_interval(figure, seconds)),

@@ -245,8 +245,8 @@ fn too_wide(point: &Point) -> Option<String> {
 }
 
 /// The mean with its interval.
-pub(crate) fn with_interval(figure: &Figure, format: fn(f64) -> String) -> String {
-    let mean = figure.mean.map_or_else(|| "n/a".to_owned(), format);
+pub(crate) fn with_interval(figure: &Figure, format: impl Fn(f64) -> String) -> String {
+    let mean = figure.mean.map_or_else(|| "n/a".to_owned(), &format);
     match figure.interval {
         Some([low, high]) => format!("{mean} [{}]", range(&mean, &format(low), &format(high))),
         None => mean,

@@ -77,11 +77,15 @@ pub(crate) fn evaluate(
 
 fn latency(name: &str, limit: f64, figure: &Figure) -> ObjectiveResult {
     let says = figure.repeats.iter().map(|repeated| overloaded_is_missed(repeated, limit)).collect();
-    let undecided = match in_repeats(&figure.reasons(), figure.repeats.len()) {
+    Bound::at_most(name, limit, time_ns).result(figure, says, &why_undecided(figure))
+}
+
+/// Why no repeat of a figure decides an objective.
+pub(crate) fn why_undecided(figure: &Figure) -> String {
+    match in_repeats(&figure.reasons(), figure.repeats.len()) {
         why if why.is_empty() => "not measured".to_owned(),
         why => why,
-    };
-    result((name, limit), figure, time_ns, says, &undecided)
+    }
 }
 
 fn errors(limit: f64, shares: &[ErrorShare]) -> ObjectiveResult {
@@ -97,51 +101,85 @@ fn errors(limit: f64, shares: &[ErrorShare]) -> ObjectiveResult {
         why if why.is_empty() => "no requests were counted".to_owned(),
         why => format!("requests without a response may not be the gateway's fault: {why}"),
     };
-    result(("errors", limit), &figure, percent, says, &undecided)
+    Bound::at_most("errors", limit, percent).result(&figure, says, &undecided)
 }
 
-/// One bound from what each repeat says of it; `undecided` is why none of them decides it.
-fn result(
-    (name, limit): (&str, f64),
-    figure: &Figure,
-    format: fn(f64) -> String,
-    says: Vec<Option<bool>>,
-    undecided: &str,
-) -> ObjectiveResult {
-    let decided: Vec<bool> = says.iter().copied().flatten().collect();
-    let met_in = decided.iter().filter(|met| **met).count();
-    let met = match decided.len() {
-        0 => Met::Unknown,
-        all if met_in == all => Met::Met,
-        _ => Met::Missed,
-    };
-    let outcome = match met {
-        Met::Unknown => format!("undecided: {undecided}"),
-        Met::Met | Met::Missed => {
-            let rest = match says.len() - decided.len() {
-                0 => String::new(),
-                open => format!(", {open} undecided"),
-            };
-            format!("met in {met_in} of {}{rest}", counted(decided.len() as u64, "repeat"))
-        }
-    };
-    ObjectiveResult {
-        name: name.to_owned(),
-        limit,
-        value: figure.mean,
-        interval: figure.interval,
-        met,
-        words: format!("{name} at most {}: {}{outcome}", format(limit), measured(figure, format)),
+/// One limit of an objective.
+pub(crate) struct Bound<'a> {
+    /// `p99`, `errors`, `recovery.time`.
+    pub(crate) name: &'a str,
+    pub(crate) limit: f64,
+    /// Whether it is a minimum.
+    pub(crate) is_least: bool,
+    /// A value with its unit.
+    pub(crate) format: Box<dyn Fn(f64) -> String + 'a>,
+    /// What is shown for a value beyond what was measured.
+    pub(crate) beyond: &'a str,
+}
+
+impl<'a> Bound<'a> {
+    fn at_most(name: &'a str, limit: f64, format: fn(f64) -> String) -> Self {
+        Self { name, limit, is_least: false, format: Box::new(format), beyond: "> timeout" }
     }
-}
 
-/// The figure with its interval, in parentheses where it does not count; nothing where nothing was measured.
-fn measured(figure: &Figure, format: fn(f64) -> String) -> String {
-    match (figure.mean, figure.is_valid()) {
-        _ if figure.beyond_timeout => "> timeout, ".to_owned(),
-        (Some(_), true) => format!("{}, ", with_interval(figure, format)),
-        (Some(_), false) => format!("({}), ", with_interval(figure, format)),
-        (None, _) => String::new(),
+    /// Whether a value keeps it.
+    pub(crate) fn is_met_by(&self, value: f64) -> bool {
+        if self.is_least { value >= self.limit } else { value <= self.limit }
+    }
+
+    /// The result from what each repeat says; `undecided` is why none of them decides it.
+    pub(crate) fn result(
+        &self,
+        figure: &Figure,
+        says: Vec<Option<bool>>,
+        undecided: &str,
+    ) -> ObjectiveResult {
+        let decided: Vec<bool> = says.iter().copied().flatten().collect();
+        let met_in = decided.iter().filter(|met| **met).count();
+        let met = match decided.len() {
+            0 => Met::Unknown,
+            all if met_in == all => Met::Met,
+            _ => Met::Missed,
+        };
+        let outcome = match met {
+            Met::Unknown => format!("undecided: {undecided}"),
+            Met::Met | Met::Missed => {
+                let rest = match says.len() - decided.len() {
+                    0 => String::new(),
+                    open => format!(", {open} undecided"),
+                };
+                format!("met in {met_in} of {}{rest}", counted(decided.len() as u64, "repeat"))
+            }
+        };
+        self.with_words(figure, met, &outcome)
+    }
+
+    /// The result of a value without repeats of its own, such as a count over all of them.
+    pub(crate) fn exactly(&self, figure: &Figure, met: Met) -> ObjectiveResult {
+        self.with_words(figure, met, if met == Met::Met { "met" } else { "missed" })
+    }
+
+    fn with_words(&self, figure: &Figure, met: Met, outcome: &str) -> ObjectiveResult {
+        let direction = if self.is_least { "at least" } else { "at most" };
+        let limit = (self.format)(self.limit);
+        ObjectiveResult {
+            name: self.name.to_owned(),
+            limit: self.limit,
+            value: figure.mean,
+            interval: figure.interval,
+            met,
+            words: format!("{} {direction} {limit}: {}{outcome}", self.name, self.measured(figure)),
+        }
+    }
+
+    /// The figure with its interval, in parentheses where it does not count; nothing where nothing was measured.
+    fn measured(&self, figure: &Figure) -> String {
+        match (figure.mean, figure.is_valid()) {
+            _ if figure.beyond_timeout => format!("{}, ", self.beyond),
+            (Some(_), true) => format!("{}, ", with_interval(figure, &self.format)),
+            (Some(_), false) => format!("({}), ", with_interval(figure, &self.format)),
+            (None, _) => String::new(),
+        }
     }
 }
 

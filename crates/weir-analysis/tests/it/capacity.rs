@@ -17,7 +17,11 @@ const TRIAL_S: f64 = 2.0;
 const WARMUP_S: f64 = 0.5;
 
 fn p99(limit_ns: u64) -> Objective {
-    Objective { latency_ns: [("p99".to_owned(), limit_ns)].into(), errors: Some(0.001), own: Vec::new() }
+    Objective {
+        latency_ns: [("p99".to_owned(), limit_ns)].into(),
+        errors: Some(0.001),
+        ..Objective::default()
+    }
 }
 
 fn asked(objective: Objective) -> Asked {
@@ -134,8 +138,11 @@ fn one_trial_of_garbage_changes_little_wherever_it_comes() {
 #[test]
 fn a_mean_is_searched_for_as_a_quantile_is() {
     let queue = Queue::exponential(0.001, 1);
-    let objective =
-        Objective { latency_ns: [("mean".to_owned(), 5_000_000)].into(), errors: None, own: Vec::new() };
+    let objective = Objective {
+        latency_ns: [("mean".to_owned(), 5_000_000)].into(),
+        errors: None,
+        ..Objective::default()
+    };
     // The mean response of M/M/1 is 1 / (service rate - arrival rate).
     Record::of(1_000.0 - 200.0, |random| {
         search(&asked(objective.clone()), |_, rate| {
@@ -240,7 +247,7 @@ fn bounds_are_read_from_books_and_histogram() {
     let objective = Objective {
         latency_ns: [("p99".to_owned(), 20_000_000), ("mean".to_owned(), 2_000_000)].into(),
         errors: Some(0.001),
-        own: Vec::new(),
+        ..Objective::default()
     };
     let seen: Vec<Seen> =
         Bound::all(&objective).iter().map(|bound| bound.seen(&record, 1_000_000_000).unwrap()).collect();

@@ -12,7 +12,7 @@ const DISTURBED: HostShare = HostShare { steal: 0.3, others: 0.2, idle: 0.1 };
 
 fn objective(p99_ns: Option<u64>, errors: Option<f64>) -> Objective {
     let latency_ns = p99_ns.map(|limit_ns| ("p99".to_owned(), limit_ns));
-    Objective { latency_ns: BTreeMap::from_iter(latency_ns), errors, own: vec![] }
+    Objective { latency_ns: BTreeMap::from_iter(latency_ns), errors, ..Objective::default() }
 }
 
 /// Three repeats of an open load whose books `change` makes other than good, on a host that is disturbed or not.

@@ -53,8 +53,11 @@ fn climbing(gateway: &str, repeat: u32, paths: u64, cpu_us: f64) -> Cell {
 }
 
 fn summary(cells: &[Cell]) -> Summary {
-    let objective =
-        Objective { latency_ns: [("p99".to_owned(), 1_000_000)].into(), errors: None, own: Vec::new() };
+    let objective = Objective {
+        latency_ns: [("p99".to_owned(), 1_000_000)].into(),
+        errors: None,
+        ..Objective::default()
+    };
     let mut run = run(&["weir"], Some(objective));
     run.scenario["loads"] = json!({ "curve": { "model": "open", "rates": ["500/s", "1500/s"] } });
     summarize(&plan(run, cells), cells)

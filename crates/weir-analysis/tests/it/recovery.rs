@@ -3,7 +3,7 @@
 use weir_analysis::compare::{Comparison, Dataset, Question, Verdict, compare};
 use weir_analysis::findings::{Finding, Value};
 use weir_analysis::summarize;
-use weir_results::Cell;
+use weir_results::{Cell, CellOutcome, Histogram, new_histogram};
 
 use crate::faults::faulted;
 use crate::runs::{plan, run};
@@ -38,10 +38,38 @@ fn a_gateway_has_recovered_at_the_end_of_the_last_second_with_an_error() {
         finding.sentences[0].starts_with("weir: replica 2 killed: recovered within 2.00 s"),
         "{finding:?}"
     );
-    assert_eq!(
-        finding.sentences[1],
-        "nginx: replica 2 killed: not recovered before the next fault in 1 of 1 repeats."
-    );
+    assert_eq!(finding.sentences[1], "nginx: replica 2 killed: not recovered in 1 of 1 repeat.");
+}
+
+/// A repeat in which the seconds of `slow` have these latencies and numbers of responses.
+fn with_slow(repeat: u32, slow: &[(usize, u64, u64)]) -> Cell {
+    let mut cell = faulted("weir", repeat, &[]);
+    let CellOutcome::Measured { measurements } = &mut cell.outcome else { panic!("it was measured") };
+    for (second, ns, responses) in slow {
+        let mut latency = new_histogram();
+        latency.record_n(*ns, *responses).expect("within its bounds");
+        let second = &mut measurements[0].record.seconds[*second];
+        (second.latency, second.completed) = (Histogram::encode(&latency), *responses);
+    }
+    cell
+}
+
+#[test]
+fn errors_until_the_last_second_are_no_recovery_whatever_the_drain_has() {
+    let finding = found(&[faulted("weir", 0, &[(5, 100, 0), (11, 100, 0)])]);
+    assert_eq!(times(&finding, "weir"), [None], "the drain has no errors, since nothing is sent there");
+}
+
+#[test]
+fn slow_seconds_count_but_not_those_of_the_drain_or_with_few_responses() {
+    let drain = 12;
+    let cells = [
+        with_slow(0, &[(6, 5_000_000, 100)]),
+        with_slow(1, &[(drain, 5_000_000, 100)]),
+        with_slow(2, &[(6, 5_000_000, 10)]),
+        with_slow(3, &[(11, 5_000_000, 100)]),
+    ];
+    assert_eq!(times(&found(&cells), "weir"), [Some(2.5), Some(0.0), Some(0.0), None]);
 }
 
 /// weir and nginx in six repeats: the last second with errors after the kill at 4.5 s, by repeat.

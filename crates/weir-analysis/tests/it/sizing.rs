@@ -521,9 +521,13 @@ fn what_a_run_asks_is_what_is_asked() {
         load: load.into(),
         latency_ns: bound(100),
         errors: None,
+        findings: BTreeMap::new(),
     };
-    let objective =
-        Objective { latency_ns: bound(20), errors: None, own: ["low", "middle", "high"].map(own).to_vec() };
+    let objective = Objective {
+        latency_ns: bound(20),
+        own: ["low", "middle", "high"].map(own).to_vec(),
+        ..Objective::default()
+    };
     let asked = Demand { bounds: None, ..demand(10_000.0) };
     let sizing = sizing(&["weir", "nginx"], Some(objective), &cells, asked);
     let said: Vec<(&str, f64, u64)> = sizing

@@ -83,7 +83,7 @@ fn conclusions_are_what_the_figures_imply() {
     let objective = Objective {
         latency_ns: BTreeMap::from([("p99".to_owned(), 600_000)]),
         errors: Some(0.001),
-        own: vec![],
+        ..Objective::default()
     };
     let summary = summary(&["weir", "nginx"], Some(objective), &undisturbed());
     assert_eq!(
@@ -226,8 +226,11 @@ fn an_overloaded_gateway_misses_a_latency_objective() {
             cell("weir", repeat, vec![load])
         })
         .collect();
-    let objective =
-        Objective { latency_ns: BTreeMap::from([("p99".to_owned(), 20_000_000)]), errors: None, own: vec![] };
+    let objective = Objective {
+        latency_ns: BTreeMap::from([("p99".to_owned(), 20_000_000)]),
+        errors: None,
+        ..Objective::default()
+    };
     let summary = summary(&["weir"], Some(objective), &cells);
     let weir = &summary.points[0].rows[0];
     assert_eq!(weir.objective[0].met, Met::Missed);

@@ -145,7 +145,7 @@ mod tests {
         let trial =
             |found: Option<Found>| Trial { number: 1, says: TrialSays::Void, why: String::new(), found };
         let found = |stopped: Stopped| Found {
-            objective: Objective { latency_ns: BTreeMap::new(), errors: Some(0.01), own: Vec::new() },
+            objective: Objective { latency_ns: BTreeMap::new(), errors: Some(0.01), ..Objective::default() },
             capacity_per_s: None,
             interval_per_s: None,
             at_least_per_s: None,

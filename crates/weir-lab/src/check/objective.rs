@@ -26,11 +26,16 @@ pub(super) fn check_objectives(scenario: &Scenario, found: &mut Problems) {
 fn check(path: &[&str], objective: Option<&ObjectiveSpec>, found: &mut Problems) {
     let Some(objective) = objective else { return };
     let latencies = objective.latencies();
-    if latencies.is_empty() && objective.errors.is_none() {
+    if latencies.is_empty() && objective.errors.is_none() && objective.findings.is_empty() {
         let remedy = "limit a latency or the errors, like { p99: 20ms, errors: 0.1% }, or remove it";
         found.add(path, "the objective has no limits", remedy);
     }
     for (name, _) in latencies.iter().filter(|(_, time)| time.0 == Duration::ZERO) {
         found.add(&[path, &[name]].concat(), "the latency is zero", "use a longer time, like 20ms");
+    }
+    for (metric, limit) in &objective.findings {
+        if let Err(error) = limit.of(metric) {
+            found.add(&[path, &["findings", metric]].concat(), error.message, error.remedy);
+        }
     }
 }

@@ -7,7 +7,7 @@ use super::Checked;
 impl Checked {
     /// The objective of a run, with what single load points have to keep instead.
     pub fn objective(&self) -> Option<Objective> {
-        let base = self.scenario.objective.unwrap_or_default();
+        let base = self.scenario.objective.clone().unwrap_or_default();
         let mut own = Vec::new();
         for point in &self.points {
             for gateway in &point.scenario.gateways {
@@ -16,9 +16,10 @@ impl Checked {
                     if spec == base {
                         continue;
                     }
-                    let Objective { latency_ns, errors, .. } = spec.objective();
+                    let Objective { latency_ns, errors, findings, .. } = spec.objective();
                     let (gateway, load) = (gateway.name.clone(), load.to_owned());
-                    own.push(OwnObjective { gateway, axes: point.axes.clone(), load, latency_ns, errors });
+                    let axes = point.axes.clone();
+                    own.push(OwnObjective { gateway, axes, load, latency_ns, errors, findings });
                 }
             }
         }

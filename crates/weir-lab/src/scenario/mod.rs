@@ -47,7 +47,7 @@ pub use gateway::Gateway;
 pub use loads::{Load, Loads, Model, Protocol, ShareOf, Spacing, Step};
 pub use named::Named;
 pub use network::Network;
-pub use objective::ObjectiveSpec;
+pub use objective::{FindingLimit, ObjectiveSpec};
 pub use origin::{Origin, OriginFaults, OriginHttp2, OriginTls};
 pub use popularity::Popularity;
 pub use rate_list::RateList;

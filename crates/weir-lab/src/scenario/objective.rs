@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use weir_document::{Share, Time};
+use weir_analysis::findings::{self, Unit};
+use weir_document::{Rate, Share, Size, Time};
 use weir_results::Objective;
 
 use super::Scenario;
+use crate::check::problem::{ScenarioError, suggestion};
 
-/// Greatest allowed latencies and share of errors; what is not named is not asked.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+/// Limits of latencies, of the share of errors and of findings; what is not named has no limit.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[allow(missing_docs)]
 pub struct ObjectiveSpec {
@@ -41,6 +43,55 @@ pub struct ObjectiveSpec {
     /// Greatest allowed share of errors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub errors: Option<Share>,
+    /// Limits of findings by metric: a maximum, or a minimum if more is better. `recovery.time: 5s`, `capacity.rate:
+    /// 5000/s`; docs/compare.md lists the metrics.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub findings: BTreeMap<String, FindingLimit>,
+}
+
+/// The limit of a finding as the scenario has it; its metric decides which unit it needs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum FindingLimit {
+    /// A number without unit, for ratios and counts.
+    Number(f64),
+    /// A number with its unit: `5s`, `32KiB`, `0.1%`, `5000/s`.
+    Text(String),
+}
+
+impl FindingLimit {
+    /// The limit in the unit of `metric`.
+    pub(crate) fn of(&self, metric: &str) -> Result<f64, ScenarioError> {
+        let Some(column) = findings::column_named(metric) else { return Err(unknown(metric)) };
+        let text = match self {
+            Self::Number(number) => number.to_string(),
+            Self::Text(text) => text.clone(),
+        };
+        let time_s = || text.parse::<Time>().map(|time| time.0.as_secs_f64());
+        let read = match column.unit {
+            Unit::Nanoseconds => time_s().map(|s| s * 1e9),
+            Unit::Microseconds => time_s().map(|s| s * 1e6),
+            Unit::Seconds => time_s(),
+            Unit::Bytes => text.parse::<Size>().map(|size| size.0 as f64),
+            Unit::Share => text.parse::<Share>().map(|share| share.0),
+            Unit::PerSecond => text.parse::<Rate>().map(|rate| rate.0),
+            _ => {
+                let number = text.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0);
+                let remedy = "write a number without unit, like 1.5";
+                return number.ok_or_else(|| ScenarioError::new(format!("`{text}` is not a number"), remedy));
+            }
+        };
+        read.map_err(|error| {
+            let (message, remedy) = error.parts();
+            ScenarioError::new(message, remedy)
+        })
+    }
+}
+
+fn unknown(metric: &str) -> ScenarioError {
+    let known: Vec<String> = findings::metrics().map(|(metric, _)| metric).collect();
+    let remedy = suggestion(metric, known.iter().map(String::as_str), "metrics");
+    ScenarioError::new(format!("unknown metric `{metric}`"), remedy)
 }
 
 impl ObjectiveSpec {
@@ -70,11 +121,20 @@ impl ObjectiveSpec {
             .into_iter()
             .map(|(name, time)| (name.to_owned(), crate::clock::whole_ns(time.0)))
             .collect();
-        Objective { latency_ns, errors: self.errors.map(|share| share.0), own: Vec::new() }
+        let limit =
+            |(metric, limit): (&String, &FindingLimit)| Some((metric.clone(), limit.of(metric).ok()?));
+        Objective {
+            latency_ns,
+            errors: self.errors.map(|share| share.0),
+            findings: self.findings.iter().filter_map(limit).collect(),
+            own: Vec::new(),
+        }
     }
 
     /// Itself laid over `other`: each bound that it has, and those of `other` for the rest.
     pub(crate) fn over(self, other: Self) -> Self {
+        let mut findings = other.findings;
+        findings.extend(self.findings);
         Self {
             mean: self.mean.or(other.mean),
             p50: self.p50.or(other.p50),
@@ -89,6 +149,7 @@ impl ObjectiveSpec {
             p9999: self.p9999.or(other.p9999),
             max: self.max.or(other.max),
             errors: self.errors.or(other.errors),
+            findings,
         }
     }
 }
@@ -97,13 +158,16 @@ impl Scenario {
     /// The objective of `gateway` at `load`; of the direct baseline, the one that applies to any gateway.
     pub fn objective_of(&self, gateway: &str, load: &str) -> ObjectiveSpec {
         let of_gateway = self.gateways.iter().find(|known| known.name == gateway);
-        of_gateway.and_then(|gateway| gateway.objective).unwrap_or_default().over(self.objective_at(load))
+        of_gateway
+            .and_then(|gateway| gateway.objective.clone())
+            .unwrap_or_default()
+            .over(self.objective_at(load))
     }
 
     /// The objective at `load` that applies to any gateway.
     pub(crate) fn objective_at(&self, load: &str) -> ObjectiveSpec {
-        let of_load = self.loads.named(load).and_then(|load| load.objective).unwrap_or_default();
-        of_load.over(self.objective.unwrap_or_default())
+        let of_load = self.loads.named(load).and_then(|load| load.objective.clone()).unwrap_or_default();
+        of_load.over(self.objective.clone().unwrap_or_default())
     }
 
     /// The scenario without any objective. Objectives do not change what is measured.

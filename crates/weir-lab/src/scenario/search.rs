@@ -1,5 +1,6 @@
 //! A load that is a search for the capacity at an objective.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -80,7 +81,9 @@ impl Search {
             p9999: self.p9999,
             max: None,
             errors: self.errors,
+            findings: BTreeMap::new(),
         };
+        let otherwise = ObjectiveSpec { findings: BTreeMap::new(), ..otherwise };
         if own == ObjectiveSpec::default() { otherwise } else { own }
     }
 

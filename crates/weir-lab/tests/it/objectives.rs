@@ -69,6 +69,40 @@ cases: [{ limits.data.cpus: 1 }, { limits.data.cpus: 2, objective: { p99: 1ns },
 }
 
 #[test]
+fn findings_are_limited_in_the_unit_of_their_metric() {
+    let scenario = "\
+gateways: [weir, { name: slow, driver: nginx, objective: { findings: { recovery.time: 9s } } }]
+objective:
+  findings: { recovery.time: 5s, recovery.errors: 0.5%, failover.p99: 20ms, new-connections.cpu: 50us,
+    slow-clients.memory_per_client: 32KiB, capacity.rate: 5000/s, per-core.efficiency: 80%, changes.p99_ratio: 1.5 }
+";
+    let objective = with_loads(scenario).unwrap().objective().unwrap();
+    let limits: Vec<(&str, f64)> =
+        objective.findings.iter().map(|(name, limit)| (name.as_str(), *limit)).collect();
+    assert_eq!(
+        limits,
+        [
+            ("capacity.rate", 5000.0),
+            ("changes.p99_ratio", 1.5),
+            ("failover.p99", 20e6),
+            ("new-connections.cpu", 50.0),
+            ("per-core.efficiency", 0.8),
+            ("recovery.errors", 0.005),
+            ("recovery.time", 5.0),
+            ("slow-clients.memory_per_client", 32768.0),
+        ]
+    );
+    let axes = [("fault".to_owned(), "1: replica 1 killed".into())].into();
+    assert_eq!(objective.findings_of("slow", &axes, "tail")["recovery.time"], 9.0);
+    assert_eq!(
+        objective.findings_of("slow", &axes, "")["recovery.errors"],
+        0.005,
+        "laid over the scenario's"
+    );
+    assert_eq!(objective.findings_of("weir", &axes, "tail")["recovery.time"], 5.0);
+}
+
+#[test]
 fn what_cannot_be_an_objective_has_its_place() {
     let check = |scenario: &str, expected: &str| {
         let error = with_loads(scenario).expect_err(expected);
@@ -78,6 +112,21 @@ fn what_cannot_be_an_objective_has_its_place() {
         "gateways: [{ name: weir, objective: {} }]\n",
         "side.yaml:2:37: gateways[0].objective: the objective has no limits | limit a latency or the errors, \
          like { p99: 20ms, errors: 0.1% }, or remove it",
+    );
+    check(
+        "gateways: [{ name: weir, objective: { findings: { recovery.tme: 1s } } }]\n",
+        "side.yaml:2:65: gateways[0].objective.findings.recovery.tme: unknown metric `recovery.tme` | \
+         did you mean `recovery.time`?",
+    );
+    check(
+        "gateways: [weir]\nobjective: { findings: { recovery.time: 5 } }\n",
+        "side.yaml:3:41: objective.findings.recovery.time: `5` has no unit | write a time with its unit, like 100us, \
+         20ms, 1.5s, 2m",
+    );
+    check(
+        "gateways: [weir]\nobjective: { findings: { changes.p99_ratio: 5ms } }\n",
+        "side.yaml:3:45: objective.findings.changes.p99_ratio: `5ms` is not a number | write a number without unit, \
+         like 1.5",
     );
     check(
         "gateways: [{ name: weir, objective: { p97: 1ms } }]\n",

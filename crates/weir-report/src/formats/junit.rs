@@ -3,7 +3,7 @@
 //! not be measured is an error.
 
 use quick_junit::{NonSuccessKind, Report, SerializeError, TestCase, TestCaseStatus, TestSuite};
-use weir_analysis::{FailedCell, Met, ObjectiveResult, Point, Summary};
+use weir_analysis::{FailedCell, Met, ObjectiveResult, Summary};
 use weir_results::{DIRECT, Run};
 
 use crate::sections::cells::cell_name;
@@ -41,8 +41,11 @@ fn suite(run: &Run, summary: &Summary, gateway: &str) -> TestSuite {
     for point in &summary.points {
         let rows = point.gateways().filter(|row| row.gateway == gateway);
         for result in rows.flat_map(|row| &row.objective) {
-            suite.add_test_case(test(run, gateway, point, result));
+            suite.add_test_case(test(run, gateway, &point.words(), result));
         }
+    }
+    for of in summary.finding_objectives.iter().filter(|of| of.gateway == gateway) {
+        suite.add_test_case(test(run, gateway, &of.place, &of.result));
     }
     for failed in summary.failed.iter().filter(|failed| failed.key.gateway == gateway) {
         suite.add_test_case(error(run, gateway, failed));
@@ -50,13 +53,13 @@ fn suite(run: &Run, summary: &Summary, gateway: &str) -> TestSuite {
     suite
 }
 
-fn test(run: &Run, gateway: &str, point: &Point, result: &ObjectiveResult) -> TestCase {
+fn test(run: &Run, gateway: &str, place: &str, result: &ObjectiveResult) -> TestCase {
     let status = match result.met {
         Met::Met => TestCaseStatus::success(),
         Met::Missed => {
             let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
             status.set_type(MISSED).set_message(result.words.clone());
-            status.set_description(format!("{gateway}, {}: {}", point.words(), result.words));
+            status.set_description(format!("{gateway}, {place}: {}", result.words));
             status
         }
         Met::Unknown => {
@@ -65,7 +68,8 @@ fn test(run: &Run, gateway: &str, point: &Point, result: &ObjectiveResult) -> Te
             status
         }
     };
-    let mut test = TestCase::new(format!("{}: {}", point.words(), result.bound()), status);
+    let place = if place.is_empty() { String::new() } else { format!("{place}: ") };
+    let mut test = TestCase::new(format!("{place}{}", result.bound()), status);
     test.set_classname(format!("{}.{gateway}", run.name)).set_system_out(result.words.clone());
     test
 }

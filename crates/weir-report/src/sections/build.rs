@@ -35,7 +35,7 @@ pub(crate) fn build(run: &Run, cells_run: &[Cell], summary: &Summary) -> Report 
         glances: glances(summary),
         sections: sections(run, summary),
         points: summary.points.iter().enumerate().map(|(index, point)| point_report(index, point)).collect(),
-        objective: tables::objective(&summary.points),
+        objective: tables::objective(summary),
         cells: cells(cells_run),
         failed: failed(summary),
         unequal: unequal(run, cells_run, summary),

@@ -1,7 +1,9 @@
 //! Tables of figures: gateways compared at a load point.
 
 use weir_analysis::findings::Value;
-use weir_analysis::{Figure, HEADLINE_REPEATS, Point, Row, Sample, bound_name, quantity};
+use weir_analysis::{
+    Figure, HEADLINE_REPEATS, Met, ObjectiveResult, Point, Row, Sample, Summary, bound_name, quantity,
+};
 use weir_results::{ArrivalModel, BoundBy, Role};
 
 use crate::model::{Chip, Column, Entry, KEEP, Table, Tone};
@@ -16,28 +18,34 @@ pub(crate) fn comparison(point: &Point) -> Vec<Table> {
     }
 }
 
-/// The objective, by load point and gateway; `None` where the run has none.
-pub(crate) fn objective(points: &[Point]) -> Option<Table> {
-    let rows: Vec<Vec<Entry>> = points
-        .iter()
-        .flat_map(|point| point.gateways().map(move |row| (point, row)))
-        .flat_map(|(point, row)| row.objective.iter().map(move |result| (point, row, result)))
-        .map(|(point, row, result)| {
-            let (text, tone) = match result.met {
-                weir_analysis::Met::Met => ("met", Tone::Good),
-                weir_analysis::Met::Missed => ("missed", Tone::Bad),
-                weir_analysis::Met::Unknown => ("undecided", Tone::Plain),
-            };
-            vec![
-                Entry::gateway(&row.gateway),
-                Entry::text(point.words()),
-                Entry::text(result.words.clone()),
-                Entry::chips("", vec![Chip { text: text.into(), tone }]),
-            ]
-        })
-        .collect();
+/// The objective, by load point and gateway, and then of findings; `None` where the run has none.
+pub(crate) fn objective(summary: &Summary) -> Option<Table> {
+    let of_points = summary.points.iter().flat_map(|point| {
+        let of_row = move |row: &'_ Row| {
+            let result = |result| objective_row(&row.gateway, point.words(), result);
+            row.objective.iter().map(result).collect::<Vec<_>>()
+        };
+        point.gateways().flat_map(of_row)
+    });
+    let of_findings = summary.finding_objectives.iter();
+    let of_findings = of_findings.map(|of| objective_row(&of.gateway, of.place.clone(), &of.result));
+    let rows: Vec<Vec<Entry>> = of_points.chain(of_findings).collect();
     let columns = ["Gateway", "Load", "Objective", "Result"].map(|title| Column::text(title, KEEP)).to_vec();
     (!rows.is_empty()).then(|| Table { caption: "Objective".into(), columns, rows })
+}
+
+fn objective_row(gateway: &str, place: String, result: &ObjectiveResult) -> Vec<Entry> {
+    let (text, tone) = match result.met {
+        Met::Met => ("met", Tone::Good),
+        Met::Missed => ("missed", Tone::Bad),
+        Met::Unknown => ("undecided", Tone::Plain),
+    };
+    vec![
+        Entry::gateway(gateway),
+        Entry::text(place),
+        Entry::text(result.words.clone()),
+        Entry::chips("", vec![Chip { text: text.into(), tone }]),
+    ]
 }
 
 /// A role's name.

@@ -30,7 +30,7 @@ fn found(gateway: &str, repeat: u32) -> Found {
         objective: Objective {
             latency_ns: [("p99".to_owned(), 20_000_000)].into(),
             errors: Some(0.001),
-            own: Vec::new(),
+            ..Objective::default()
         },
         capacity_per_s: (!is_limited).then_some(capacity),
         interval_per_s: (!is_limited).then_some([capacity * 0.96, capacity * 1.05]),

@@ -1,7 +1,8 @@
 //! Faults of the upstream in every format: a table from fault to fault, sentences, and each second as charts.
 
-use weir_analysis::{Summary, summarize};
-use weir_results::{Cell, CellOutcome, FaultAction, FaultEvent, Run};
+use weir_analysis::findings::FindingObjective;
+use weir_analysis::{Met, Outcome, Summary, summarize};
+use weir_results::{Cell, CellOutcome, FaultAction, FaultEvent, Objective, Run};
 
 use crate::fixture::{self, Scene};
 
@@ -59,7 +60,7 @@ fn the_time_to_recover_is_a_finding_in_every_format() {
     let read = |path: std::path::PathBuf| std::fs::read_to_string(path).unwrap();
     // Errors until the end: no gateway has recovered.
     let (markdown, html) = (read(written.markdown), read(written.html));
-    for words in ["## Recovery after faults", "not before the next fault"] {
+    for words in ["## Recovery after faults", "not recovered"] {
         assert!(markdown.contains(words), "no `{words}` in {markdown}");
     }
     assert!(html.contains("<section id=\"recovery\">"));
@@ -67,9 +68,53 @@ fn the_time_to_recover_is_a_finding_in_every_format() {
     let header = "finding,gateway,load,axis.fault,axis.from,value_of,unit,better,value,low,high,\
                   repeats_valid,repeats,text";
     assert_eq!(csv.lines().next().unwrap(), header);
-    let row = "recovery,weir,tail,1: replica 3 killed,,time,s,lower,,,,3,3,not before the next fault";
+    let row = "recovery,weir,tail,1: replica 3 killed,,time,s,lower,,,,3,3,not recovered";
     assert!(csv.lines().any(|line| line == row), "{csv}");
     assert!(!folder.path().join("charts/recovery-time-tail.svg").exists(), "there is nothing to draw");
+}
+
+#[test]
+fn an_objective_of_a_finding_is_judged_in_every_format() {
+    let (mut run, mut cells, _) = faulted();
+    // haproxy fails until the end in one repeat; weir recovers in all of them.
+    let is_stuck = |cell: &&mut Cell| cell.key.gateway == "haproxy" && cell.key.repeat == 1;
+    for cell in cells.iter_mut().filter(is_stuck) {
+        let CellOutcome::Measured { measurements } = &mut cell.outcome else { panic!("it was measured") };
+        measurements[1].record.seconds[5..].iter_mut().for_each(|second| second.unexpected = 100);
+    }
+    let limits =
+        [("recovery.time", 5.0), ("recovery.errors", 0.001), ("slow-clients.memory_per_client", 1024.0)];
+    let limits = limits.map(|(name, limit)| (name.to_owned(), limit));
+    run.objective = Some(Objective { findings: limits.into(), ..Objective::default() });
+    let summary = summarize(&run, &cells);
+    let of = |gateway: &str, name: &str| {
+        let is_meant = |of: &&FindingObjective| of.gateway == gateway && of.result.name == name;
+        let of: Vec<&FindingObjective> = summary.finding_objectives.iter().filter(is_meant).collect();
+        let [of] = of.as_slice() else { panic!("{gateway} has {} results of {name}", of.len()) };
+        (of.result.met, of.result.words.clone())
+    };
+    let met = "recovery.time at most 5.00 s: 3.80 s [3.80 .. 3.80], met in 3 of 3 repeats";
+    assert_eq!(of("weir", "recovery.time"), (Met::Met, met.to_owned()));
+    let missed = "recovery.time at most 5.00 s: not recovered, met in 2 of 3 repeats";
+    assert_eq!(of("haproxy", "recovery.time"), (Met::Missed, missed.to_owned()));
+    let errors = "recovery.errors at most 0.100 %: 1.14 %, missed";
+    assert_eq!(of("weir", "recovery.errors"), (Met::Missed, errors.to_owned()));
+    let unmeasured = "slow-clients.memory_per_client at most 1.00 KiB: undecided: this run has no such value";
+    assert_eq!(of("weir", "slow-clients.memory_per_client"), (Met::Unknown, unmeasured.to_owned()));
+    assert_eq!(summary.outcome, Outcome::Missed);
+    let problems = summary.problems();
+    let problem = format!("tail; fault = 1: replica 3 killed: haproxy misses the objective: {missed}");
+    assert!(problems.contains(&problem.as_str()), "{problems:?}");
+
+    let junit = weir_report::junit(&run, &summary).unwrap();
+    let failure = format!("<failure message=\"{missed}\" type=\"objective-missed\">");
+    assert_eq!(junit.matches(&failure).count(), 1, "{junit}");
+    assert!(junit.contains("<skipped message=\"slow-clients.memory_per_client at most 1.00 KiB"), "{junit}");
+    let folder = tempfile::tempdir().unwrap();
+    let written = weir_report::write(&run, &cells, &summary, folder.path()).unwrap();
+    let markdown = std::fs::read_to_string(written.markdown).unwrap();
+    let row = format!("| haproxy | tail; fault = 1: replica 3 killed | {missed} | missed |");
+    assert!(markdown.contains(&row), "no `{row}` in {markdown}");
 }
 
 #[test]

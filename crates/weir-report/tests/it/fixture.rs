@@ -140,7 +140,7 @@ fn described(plan: Vec<CellKey>, cells: &[Cell]) -> Run {
         objective: Some(Objective {
             latency_ns: BTreeMap::from([("p99".to_owned(), 20_000_000)]),
             errors: Some(0.001),
-            own: Vec::new(),
+            ..Objective::default()
         }),
         thresholds: Thresholds::default(),
         manifest: Manifest {

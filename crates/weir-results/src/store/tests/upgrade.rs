@@ -30,7 +30,7 @@ fn trial() -> Trial {
             objective: Objective {
                 latency_ns: [("p99".to_owned(), 20_000_000)].into(),
                 errors: Some(0.001),
-                own: Vec::new(),
+                ..Objective::default()
             },
             capacity_per_s: Some(1_000.0 / 3.0),
             interval_per_s: Some([0.1 + 0.2, 340.0]),

@@ -1,0 +1,114 @@
+//! Objectives of findings (`docs/scenarios.md#objectives`): a limit by metric, judged in each row that has the metric.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use weir_results::{DIRECT, Objective};
+
+use super::model::{Better, Column, Finding, Row, Value};
+use super::{column_named, metric};
+use crate::figures::figure::{Figure, Repeated, Sample};
+use crate::points::gateways::Gateway;
+use crate::points::objective::{Bound, Met, ObjectiveResult, why_undecided};
+
+/// The objective of one value of a finding.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FindingObjective {
+    /// The gateway's name.
+    pub gateway: String,
+    /// The row of the finding in words: `tail; fault = 1: replica 1 killed`. Empty if the run has no such value.
+    pub place: String,
+    /// Whether it was met.
+    pub result: ObjectiveResult,
+}
+
+/// Judges every limited value of `findings`. A gateway without a value for one of its limits gets an undecided result.
+pub(crate) fn evaluate(
+    objective: &Objective,
+    findings: &[Finding],
+    gateways: &[Gateway],
+) -> Vec<FindingObjective> {
+    let mut results: Vec<FindingObjective> = Vec::new();
+    for finding in findings {
+        for table in &finding.tables {
+            for row in table.rows.iter().filter(|row| row.gateway != DIRECT) {
+                let limits = objective.findings_of(&row.gateway, &row.axes, &row.load);
+                results.extend(judge_row(finding.key, table.columns, row, limits));
+            }
+        }
+    }
+    for gateway in gateways.iter().filter(|gateway| gateway.name != DIRECT) {
+        for (name, limit) in all_limits(objective, &gateway.name) {
+            let has_result = |of: &FindingObjective| of.gateway == gateway.name && of.result.name == *name;
+            if let Some(column) = column_named(name).filter(|_| !results.iter().any(has_result)) {
+                let bound = bound(name, column, *limit);
+                let result = bound.result(&Figure::default(), vec![None], "this run has no such value");
+                let gateway = gateway.name.clone();
+                results.push(FindingObjective { gateway, place: String::new(), result });
+            }
+        }
+    }
+    results
+}
+
+/// The limits of `gateway` anywhere, each metric once.
+fn all_limits<'a>(objective: &'a Objective, gateway: &str) -> BTreeMap<&'a String, &'a f64> {
+    let own = objective.own.iter().filter(|own| own.gateway == gateway).flat_map(|own| &own.findings);
+    own.chain(&objective.findings).collect()
+}
+
+fn judge_row<'a>(
+    finding: &'a str,
+    columns: &'a [Column],
+    row: &'a Row,
+    limits: &'a BTreeMap<String, f64>,
+) -> impl Iterator<Item = FindingObjective> + 'a {
+    let judged = columns.iter().zip(&row.values).filter(|(column, _)| column.better.is_some());
+    judged.filter_map(move |(column, value)| {
+        let name = metric(finding, column);
+        let limit = limits.get(&name)?;
+        let result = judge(&bound(&name, column, *limit), column, value)?;
+        Some(FindingObjective { gateway: row.gateway.clone(), place: row.place(), result })
+    })
+}
+
+fn bound<'a>(name: &'a str, column: &'a Column, limit: f64) -> Bound<'a> {
+    let is_least = column.better == Some(Better::Higher);
+    Bound { name, limit, is_least, format: Box::new(|value| column.words(value)), beyond: column.beyond }
+}
+
+/// `None` if the value does not apply to the row.
+fn judge(bound: &Bound<'_>, column: &Column, value: &Value) -> Option<ObjectiveResult> {
+    let exact = |number: f64| {
+        let figure = Figure::of_difference(vec![Repeated {
+            repeat: 0,
+            sample: Sample::Value(number),
+            reasons: Vec::new(),
+        }]);
+        let met = if bound.is_met_by(number) { Met::Met } else { Met::Missed };
+        bound.exactly(&figure, met)
+    };
+    match value {
+        Value::Missing | Value::Text { .. } | Value::Valid { .. } => None,
+        Value::Number { number: None, words } => {
+            let why = words.as_deref().unwrap_or("not measured");
+            Some(bound.result(&Figure::default(), vec![None], why))
+        }
+        Value::Number { .. } | Value::Part { .. } => value.as_number().map(exact),
+        Value::Figure { figure } => {
+            let says = figure.repeats.iter().map(|repeated| says(bound, column, repeated)).collect();
+            Some(bound.result(figure, says, &why_undecided(figure)))
+        }
+    }
+}
+
+/// What a repeat says; `None` if it is not valid, or nothing was measured.
+fn says(bound: &Bound<'_>, column: &Column, repeated: &Repeated) -> Option<bool> {
+    match repeated.sample {
+        _ if !repeated.reasons.is_empty() => None,
+        Sample::Value(value) => Some(bound.is_met_by(value)),
+        // Beyond what was measured is worse than any limit, if less is better.
+        Sample::BeyondTimeout => (column.better == Some(Better::Lower)).then_some(false),
+        Sample::Missing => None,
+    }
+}
