@@ -12,6 +12,7 @@ mod new_connections;
 pub(crate) mod objective;
 mod per_core;
 mod recovery;
+mod silent_connections;
 mod slow_clients;
 
 use serde::Serialize;
@@ -58,6 +59,7 @@ const FINDERS: &[Finder] = &[
     failover::FINDER,
     recovery::FINDER,
     slow_clients::FINDER,
+    silent_connections::FINDER,
     limits_and_starts::FINDER,
     new_connections::FINDER,
     changes::FINDER,

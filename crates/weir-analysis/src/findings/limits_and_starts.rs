@@ -11,7 +11,7 @@ use super::model::{Column, Finding, KEEP, Row, Table, Unit, Value};
 use super::{Finder, Former, Measured};
 use crate::figures::quantity::bytes;
 use crate::points::Point;
-use crate::points::axes::{Axes, axes_words};
+use crate::points::axes::{Axes, axes_words, of_number};
 use crate::points::conclusions::with_interval;
 
 pub use carried::{CarriedLoad, CarriedRow};
@@ -146,7 +146,7 @@ fn of_starts(starts: &Starts) -> Table {
         let bytes = row.configuration_bytes.map(|bytes| bytes as f64);
         let words = bytes.is_none().then(|| "n/a".to_owned());
         let mut axes = starts.axes.clone();
-        axes.extend(row.limit_cpus.map(|cpus| (LIMIT.to_owned(), cpus.into())));
+        axes.extend(row.limit_cpus.map(|cpus| (LIMIT.to_owned(), of_number(cpus))));
         let values = vec![
             limit(row.limit_cpus),
             Value::figure(&row.first_answer_ns),

@@ -214,6 +214,13 @@ impl Row {
     pub fn place(&self) -> String {
         at_axes(&self.load, &self.axes)
     }
+
+    /// The same without axes that are columns of the table themselves.
+    pub fn place_beside(&self, columns: &[Column]) -> String {
+        let is_shown = |path: &String| columns.iter().any(|column| column.key == *path);
+        let axes = self.axes.iter().filter(|(path, _)| !is_shown(path));
+        at_axes(&self.load, &axes.map(|(path, value)| (path.clone(), value.clone())).collect())
+    }
 }
 
 impl Column {

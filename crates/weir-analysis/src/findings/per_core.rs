@@ -3,6 +3,7 @@
 use super::model::{Column, Finding, KEEP, Row, Table, Unit, Value};
 use super::{Finder, Former, Measured};
 use crate::experiments::{DataLimit, Experiment, PerCore};
+use crate::points::axes::of_number;
 
 pub(super) const FINDER: Finder = Finder { key: "per-core", columns: &[&LIMIT, &EFFICIENCY], find };
 
@@ -32,9 +33,9 @@ fn by_limit(experiment: &Experiment) -> Table {
         let limits = experiment.limits.iter().zip(&of.per_core_per_s);
         let row = |(limit, figure): (&DataLimit, &Option<_>)| {
             let mut axes = experiment.axes.clone();
-            axes.insert(CPUS.to_owned(), limit.cpus?.into());
+            axes.insert(CPUS.to_owned(), of_number(limit.cpus?));
             let values = vec![Value::optional(figure.as_ref())];
-            Some(Row { gateway: of.gateway.clone(), load: String::new(), axes, values })
+            Some(Row { gateway: of.gateway.clone(), load: experiment.loads.join(", "), axes, values })
         };
         limits.filter_map(row).collect()
     };
@@ -45,7 +46,8 @@ fn by_limit(experiment: &Experiment) -> Table {
 fn efficiency(experiment: &Experiment) -> Table {
     let row = |of: &PerCore| {
         let values = vec![Value::optional(of.efficiency.as_ref())];
-        Row { gateway: of.gateway.clone(), load: String::new(), axes: experiment.axes.clone(), values }
+        let (load, axes) = (experiment.loads.join(", "), experiment.axes.clone());
+        Row { gateway: of.gateway.clone(), load, axes, values }
     };
     let rows = experiment.per_core.iter().map(row).collect();
     Table { caption: "Throughput per core, highest over lowest limit".into(), columns: &EFFICIENCY, rows }

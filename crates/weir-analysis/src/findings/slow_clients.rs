@@ -173,8 +173,9 @@ impl SlowCost {
                 counts.open_at_end,
             ];
             let values = [Value::Missing, Value::text(kind)].into_iter().chain(counts.map(Value::count));
-            let (gateway, load) = (self.gateway.clone(), self.load.clone());
-            Row { gateway, load, axes: self.axes.clone(), values: values.collect() }
+            let (gateway, load, mut axes) = (self.gateway.clone(), self.load.clone(), self.axes.clone());
+            axes.insert("slow".to_owned(), kind.into());
+            Row { gateway, load, axes, values: values.collect() }
         };
         kinds.into_iter().filter(|(_, counts)| counts.connections > 0).map(row).collect()
     }

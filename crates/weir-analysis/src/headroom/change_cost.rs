@@ -109,7 +109,7 @@ fn cost(groups: &[Group<'_>], group: &Group<'_>, gateway: &str, repeats: &Repeat
         axes: group.axes.clone(),
         load: group.load.to_owned(),
         changes: 0,
-        seen_after_ns: figure(repeats, of_nothing, &|measurement| seen_after_ns(measurement, |_| true)),
+        seen_after_ns: figure(repeats, of_the_rig, &|measurement| seen_after_ns(measurement, |_| true)),
         seen_after_ns_max: 0,
         errors_near: 0,
         sent_near: 0,
@@ -154,9 +154,10 @@ fn of_latency(repeat: &Repeat<'_>) -> Vec<Reason> {
     repeat.reasons(Metric::Latency).to_vec()
 }
 
-/// How long a change takes is no figure of the load.
-fn of_nothing(_: &Repeat<'_>) -> Vec<Reason> {
-    Vec::new()
+/// Reasons against the time that a change takes: it does not depend on what the load does, but on the host.
+fn of_the_rig(repeat: &Repeat<'_>) -> Vec<Reason> {
+    let against = [Reason::HostDisturbed, Reason::LimitNotApplied];
+    of_latency(repeat).into_iter().filter(|reason| against.contains(reason)).collect()
 }
 
 /// How soon changes were in force, by what changed.
@@ -173,7 +174,7 @@ fn in_force(repeats: &Repeats<'_>) -> Vec<InForce> {
         InForce {
             what,
             changes: all().filter(|change| of_kind(change)).count(),
-            seen_after_ns: figure(repeats, of_nothing, &|measurement| seen_after_ns(measurement, of_kind)),
+            seen_after_ns: figure(repeats, of_the_rig, &|measurement| seen_after_ns(measurement, of_kind)),
             seen_after_ns_max: all()
                 .filter(|change| of_kind(change))
                 .map(|change| change.seen_after_ns)

@@ -22,6 +22,11 @@ pub(crate) fn with_axes(name: &str, axes: &Axes) -> String {
     }
 }
 
+/// A number as the value of an axis: whole numbers without a fraction, as a scenario has them.
+pub(crate) fn of_number(number: f64) -> serde_json::Value {
+    if number.fract() == 0.0 && number.abs() < 1e15 { (number as i64).into() } else { number.into() }
+}
+
 /// A load with its axes: `full; limits.data.cpus = 0.5`; either may be empty.
 pub fn at_axes(load: &str, axes: &Axes) -> String {
     match axes_words(axes) {

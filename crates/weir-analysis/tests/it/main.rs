@@ -18,6 +18,7 @@ mod queues;
 mod records;
 mod recovery;
 mod runs;
+mod silent;
 mod sizing;
 mod slow;
 mod stationary;

@@ -9,8 +9,7 @@ use std::time::{Duration, Instant};
 use weir_analysis::{Evidence, data_usage, judge, origin_usage};
 use weir_engine::LoadSpec;
 use weir_results::{
-    Counters, HostBounds, Judgement, LoadRecord, Measurement, Part, Reason, Role, Thresholds, Usage,
-    last_words,
+    Counters, HostBounds, Judgement, LoadRecord, Measurement, Part, Role, Thresholds, Usage, last_words,
 };
 use weir_rig::prometheus::{Span, WallClock};
 use weir_rig::{Binary, CounterSource, Namespace, ProcessSpec, Ready, Rig, Running, Sampler, Samples};
@@ -346,7 +345,7 @@ impl LoadRunner<'_> {
                 limits_applied: parts.iter().all(|part| part.limits_applied),
                 loopback_floor_ns: self.bounds.and_then(HostBounds::loopback_floor_ns),
                 ceiling: self.bounds.and_then(|bounds| bounds.ceiling),
-                is_steady: spec.is_steady() && !disturbances.explain(Reason::NotStationary),
+                is_steady: spec.is_steady() && !disturbances.are_unsteady(),
                 errors_max: task.errors_max,
             },
             self.thresholds,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use weir_results::{FaultAction, FaultEvent, Measurement, Reason};
+use weir_results::{FaultAction, FaultEvent, Measurement};
 use weir_rig::{Credentials, mono_ns};
 
 use super::{Disturbance, Gateway, LoadContext, UnusableCounters};
@@ -53,8 +53,8 @@ impl Disturbance for Faults {
         UnusableCounters { origin: true, ..UnusableCounters::default() }
     }
 
-    fn explains(&self) -> &[Reason] {
-        &[Reason::NotStationary]
+    fn is_unsteady(&self) -> bool {
+        true
     }
 
     fn start(&mut self, _: &mut LoadContext<'_>) -> Result<(), CellError> {

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use weir_results::{Measurement, Part, Reason};
+use weir_results::{Measurement, Part};
 use weir_rig::{Binary, Binding, Driver, Namespace, Rendered, Rig, Running, Sampler};
 
 use crate::cell::error::CellError;
@@ -43,9 +43,9 @@ pub(crate) trait Disturbance {
         UnusableCounters::default()
     }
 
-    /// Reasons against a load's values that it causes, so that they say nothing against the gateway.
-    fn explains(&self) -> &[Reason] {
-        &[]
+    /// Whether it makes the load unsteady, so that `not-stationary` says nothing against the gateway.
+    fn is_unsteady(&self) -> bool {
+        false
     }
 
     /// Begins with a load whose generator is about to be launched, and forgets the load before.
@@ -225,9 +225,9 @@ impl Active<'_> {
         all
     }
 
-    /// Whether one of them causes `reason`.
-    pub(crate) fn explain(&self, reason: Reason) -> bool {
-        self.0.iter().any(|of| of.explains().contains(&reason))
+    /// Whether one of them makes the load unsteady.
+    pub(crate) fn are_unsteady(&self) -> bool {
+        self.0.iter().any(|of| of.is_unsteady())
     }
 
     /// See [`Disturbance::record`].

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Resource, getrlimit};
 use serde::Serialize;
 use weir_io::{Poll, Socket};
-use weir_results::{Event, Measurement, Reason};
+use weir_results::{Event, Measurement};
 use weir_rig::{Namespace, mono_ns};
 
 use super::{Disturbance, Gateway, LoadContext, UnusableCounters};
@@ -22,6 +22,8 @@ use crate::scenario::SilentConnections;
 const KIND: &str = "silent-connections";
 /// How often the thread looks at the connections.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// Where the kernel shows the range of local ports of the network namespace.
+const PORT_RANGE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
 /// Files that the lab needs beside the connections.
 const FILES_BESIDE: u64 = 256;
 
@@ -76,6 +78,9 @@ pub(super) fn prepare(gateway: &Gateway<'_>) -> Result<Option<Box<dyn Disturbanc
     let Some(connections) = gateway.scenario.silent.clone() else { return Ok(None) };
     require_open_files(connections.connections)?;
     let (address, network) = (gateway.listener.connect, gateway.generator.cloned());
+    let of_loads = gateway.scenario.loads.iter().filter(|(name, _)| connections.concerns(name));
+    let of_loads = of_loads.map(|(_, load)| load.connections.greatest()).max().unwrap_or(0);
+    require_ports(connections.connections, of_loads, network.as_ref())?;
     Ok(Some(Box::new(Silent { connections, address, network, state: State::Waiting })))
 }
 
@@ -98,6 +103,34 @@ fn require_open_files(connections: u32) -> Result<(), CellError> {
     }
 }
 
+/// Checks that this host has a local port for each silent connection and for those of the load: all go to one address.
+fn require_ports(silent: u32, of_load: u32, network: Option<&Namespace>) -> Result<(), CellError> {
+    let read = || std::fs::read_to_string(PORT_RANGE);
+    let range = match network {
+        Some(network) => network.within(read).and_then(|range| range),
+        None => read(),
+    };
+    // A host that does not show its range is not checked.
+    let Some([first, last]) = range.ok().as_deref().and_then(port_range) else { return Ok(()) };
+    let (ports, needed) = (u64::from(last - first) + 1, u64::from(silent) + u64::from(of_load));
+    if needed <= ports {
+        return Ok(());
+    }
+    let message = format!(
+        "{silent} silent connections and {of_load} connections of the load need {needed} local ports, but this host has \
+         {ports} ({first} to {last})"
+    );
+    let remedy = "use fewer `silent.connections`, or widen `net.ipv4.ip_local_port_range`";
+    Err(failed("generator", &message, remedy, ""))
+}
+
+/// Reads the kernel's range of local ports: `32768\t60999`.
+fn port_range(text: &str) -> Option<[u16; 2]> {
+    let mut ports = text.split_whitespace().map_while(|port| port.parse().ok());
+    let [first, last] = [ports.next()?, ports.next()?];
+    (first <= last).then_some([first, last])
+}
+
 impl Disturbance for Silent {
     fn applies_to(&self, load: &str) -> bool {
         self.connections.concerns(load)
@@ -108,8 +141,8 @@ impl Disturbance for Silent {
         UnusableCounters { gateway: true, ..UnusableCounters::default() }
     }
 
-    fn explains(&self) -> &[Reason] {
-        &[Reason::NotStationary]
+    fn is_unsteady(&self) -> bool {
+        true
     }
 
     fn start(&mut self, _: &mut LoadContext<'_>) -> Result<(), CellError> {
@@ -319,6 +352,17 @@ mod tests {
         let expected = Outcome { connections: 20, opened: 20, closed_by_gateway: 10, ..Outcome::default() };
         assert_eq!(Outcome { opened_after_ns: 0, held_ns: 0, ..outcome }, expected);
         assert!(opened_after_ns <= held_ns && held_ns >= whole_ns(hold), "{outcome:?}");
+    }
+
+    #[test]
+    fn a_burst_that_needs_more_ports_than_the_host_has_is_refused() {
+        let range = port_range(&std::fs::read_to_string(PORT_RANGE).unwrap()).unwrap();
+        let ports = u32::from(range[1] - range[0]) + 1;
+        assert!(require_ports(ports - 10, 10, None).is_ok());
+        let error = require_ports(ports - 10, 11, None).unwrap_err();
+        assert!(format!("{error:?}").contains("local ports"), "{error:?}");
+        assert_eq!(port_range("32768\t60999\n"), Some([32768, 60999]));
+        assert_eq!(port_range("60999 32768"), None);
     }
 
     #[test]

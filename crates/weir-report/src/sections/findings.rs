@@ -27,15 +27,13 @@ fn table(values: &Values) -> Table {
     columns.extend(values.columns.iter().map(column));
     let loads = values.columns.iter().enumerate().filter(|(_, column)| column.unit == Unit::Load);
     let merged: Vec<usize> = std::iter::once(0).chain(loads.map(|(place, _)| place + 1)).collect();
-    let is_one =
-        |row: &Row, next: &Row| row.gateway == next.gateway && (merged.len() == 1 || is_at_one(row, next));
+    let place = |row: &Row| row.place_beside(values.columns);
+    let is_one = |row: &Row, next: &Row| {
+        row.gateway == next.gateway && (merged.len() == 1 || place(row) == place(next))
+    };
     let groups = values.rows.chunk_by(is_one);
     let groups = groups.map(|group| group.iter().map(|row| entries(values.columns, row)).collect());
     Table { caption: values.caption.clone(), columns, rows: Table::merged(groups.collect(), &merged) }
-}
-
-fn is_at_one(row: &Row, next: &Row) -> bool {
-    row.load == next.load && row.axes == next.axes
 }
 
 fn column(of: &Of) -> Column {
@@ -47,7 +45,7 @@ fn column(of: &Of) -> Column {
 
 fn entries(columns: &[Of], row: &Row) -> Vec<Entry> {
     let of_column = |(column, value): (&Of, &Value)| match column.unit {
-        Unit::Load => Entry::text(row.place()),
+        Unit::Load => Entry::text(row.place_beside(columns)),
         _ => entry(column, value),
     };
     let values = columns.iter().zip(&row.values).map(of_column);
