@@ -15,6 +15,9 @@ use crate::verdicts::stationary;
 const IN_FLIGHT_FACTOR: f64 = 1.5;
 /// And by this many requests, for small numbers in flight are coarse.
 const IN_FLIGHT_SLACK: f64 = 3.0;
+/// Above this share of the phase the mean latency says little of the requests in flight: many of them began before the
+/// phase, or end after it.
+const IN_FLIGHT_LATENCY_SHARE_MAX: f64 = 0.1;
 /// Above this share of unanswered requests the mean latency leaves out too much to be compared with.
 const IN_FLIGHT_UNANSWERED_MAX: f64 = 0.001;
 
@@ -489,8 +492,13 @@ impl Case<'_> {
         if unanswered as f64 > IN_FLIGHT_UNANSWERED_MAX * result.requests.scheduled as f64 {
             return None;
         }
+        let phase_ns = self.e.record.phase_end_mono_ns.saturating_sub(self.e.record.phase_start_mono_ns);
+        let mean_ns = result.latency_ns.mean?;
+        if mean_ns > IN_FLIGHT_LATENCY_SHARE_MAX * phase_ns as f64 {
+            return None;
+        }
         let expected = |mean_ns: f64| result.rate_per_s * mean_ns / 1e9;
-        let by_latency = expected(result.latency_ns.mean?);
+        let by_latency = expected(mean_ns);
         let by_service = result.service_time_ns.mean.map_or(by_latency, expected);
         let least = by_latency.min(by_service) / IN_FLIGHT_FACTOR - IN_FLIGHT_SLACK;
         let most = by_latency.max(by_service) * IN_FLIGHT_FACTOR + IN_FLIGHT_SLACK;
