@@ -18,12 +18,12 @@ limits: { data: { cpus: 0.5, memory: 512MiB } }
 origin: { replicas: 2, body: 64B }
 loads: { steady: { model: open, rate: 200/s, connections: 256 } }
 faults:
-  - { at: 1s, replica: 1, do: kill }
-  - { at: 2s, replica: 1, do: return }
-  - { at: 3s, replica: 2, do: stall }
-  - { at: 4s, replica: 2, do: return }
-  - { at: 5s, replica: 2, do: reset }
-  - { at: 6s, replica: 2, do: return }
+  - { at: 1.3s, replica: 1, do: kill }
+  - { at: 2.3s, replica: 1, do: return }
+  - { at: 3.3s, replica: 2, do: stall }
+  - { at: 4.3s, replica: 2, do: return }
+  - { at: 5.3s, replica: 2, do: reset }
+  - { at: 6.3s, replica: 2, do: return }
 warmup: 200ms
 duration: 7s
 timeout: 10s

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::crash::started;
 use crate::pages::blocks;
-use crate::program::{finish, json, text, the_host, until, wait, weir};
+use crate::program::{finish, json, text, the_host_alone, until, wait, weir};
 use crate::run::{assert_reconciled, measurements, run};
 use crate::yard::Yard;
 
@@ -85,7 +85,7 @@ impl Sums {
 
 #[test]
 fn what_crosses_the_interfaces_is_counted_on_both_sides() {
-    let _host = the_host();
+    let _host = the_host_alone();
     if !is_allowed() {
         return;
     }
@@ -109,7 +109,7 @@ fn what_crosses_the_interfaces_is_counted_on_both_sides() {
 
 #[test]
 fn replicas_and_a_configuration_of_ones_own_are_reached_over_links_too() {
-    let _host = the_host();
+    let _host = the_host_alone();
     if !is_allowed() {
         return;
     }
@@ -136,7 +136,7 @@ fn replicas_and_a_configuration_of_ones_own_are_reached_over_links_too() {
 
 #[test]
 fn a_sweep_over_both_networks_has_figures_for_one_of_them() {
-    let _host = the_host();
+    let _host = the_host_alone();
     if !is_allowed() {
         return;
     }
@@ -187,7 +187,7 @@ fn interfaces() -> Vec<String> {
 
 /// Ends a run in the middle of its cells by `signal`; nothing of it may be left.
 fn leaves_nothing_after(signal: Signal) {
-    let _host = the_host();
+    let _host = the_host_alone();
     if !is_allowed() {
         return;
     }

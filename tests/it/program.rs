@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
@@ -22,10 +22,39 @@ pub fn weir(folder: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// One run at a time on a host: a second one would be refused, so tests that start one hold this meanwhile.
-pub fn the_host() -> MutexGuard<'static, ()> {
-    static HOST: Mutex<()> = Mutex::new(());
-    HOST.lock().unwrap_or_else(PoisonError::into_inner)
+/// Runs at a time. Each has its own state folder, so that the lock of one does not refuse the other.
+const RUNS: u32 = 2;
+
+static RUNNING: (Mutex<u32>, Condvar) = (Mutex::new(0), Condvar::new());
+
+/// Permission to run on this host, given back when it is dropped.
+pub struct Host(u32);
+
+/// Waits for permission for one run, beside those of other tests.
+pub fn the_host() -> Host {
+    take(1)
+}
+
+/// Waits until no other test runs anything, for tests that look at what the whole host has.
+pub fn the_host_alone() -> Host {
+    take(RUNS)
+}
+
+fn take(runs: u32) -> Host {
+    let running = RUNNING.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut running = RUNNING
+        .1
+        .wait_while(running, |running| *running + runs > RUNS)
+        .unwrap_or_else(PoisonError::into_inner);
+    *running += runs;
+    Host(runs)
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        *RUNNING.0.lock().unwrap_or_else(PoisonError::into_inner) -= self.0;
+        RUNNING.1.notify_all();
+    }
 }
 
 /// Runs it to its end.

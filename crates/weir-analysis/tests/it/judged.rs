@@ -457,7 +457,7 @@ fn requests_in_flight_are_rate_times_mean_latency_within_the_sampling() {
     check(Open, sampled(26.2, 2_200_000.0), BoundBy::Rate, implausible);
     // Half of the latency is spent waiting for a connection: 22 in flight on the wire.
     check(Open, sampled(22.0, 1_100_000.0), BoundBy::Rate, VALID);
-    check(Open, sampled(11.6, 1_100_000.0), BoundBy::Rate, implausible.clone());
+    check(Open, sampled(11.6, 1_100_000.0), BoundBy::Rate, implausible);
     // In a phase of 20 ms, too many requests begin before it or end after it.
     let phase = |ms: u64| {
         move |load: &mut Load| {

@@ -29,7 +29,11 @@ fn found(cells: &[Cell]) -> (Option<Finding>, Vec<String>) {
 
 fn value<'a>(finding: &'a Finding, row: &'a Row, key: &str) -> &'a Value {
     let columns = finding.tables[0].columns.iter();
-    columns.zip(&row.values).find(|(column, _)| column.key == key).map(|(_, value)| value).unwrap()
+    columns
+        .zip(&row.values)
+        .find(|(column, _)| column.key == key)
+        .map(|(_, value)| value)
+        .expect("a column of the table")
 }
 
 #[test]
