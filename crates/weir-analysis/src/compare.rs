@@ -84,6 +84,8 @@ pub struct Comparison {
     pub notes: Vec<String>,
     /// Gateways at load points where B failed and A did not, in words; no verdict says so, as none of B's figures counts.
     pub failed: Vec<String>,
+    /// Values of findings that A has and no repeat of B reaches, in words: a gateway that never recovers.
+    pub not_reached: Vec<String>,
     /// Gateways at load points that only one side has, in words.
     pub unmatched: Vec<String>,
     /// What both have.
@@ -229,6 +231,10 @@ pub fn compare(a: &Dataset, b: &Dataset, question: &Question) -> Result<Comparis
         let names: Vec<&str> = Measure::all().filter(has).map(Measure::name).collect();
         return Err(CompareError::NoFigure { measure: *missing, names: names.join(", ") });
     }
+    let not_reached = matched.not_reached(a, b, |place, measure| {
+        let found = points[place].figures.iter().find(|of| of.measure == measure);
+        found.is_some_and(|of| of.verdict.is_some_and(|verdict| verdict != Verdict::Worse))
+    });
     Ok(Comparison {
         a: matching::side(a),
         b: matching::side(b),
@@ -241,6 +247,7 @@ pub fn compare(a: &Dataset, b: &Dataset, question: &Question) -> Result<Comparis
         notes: matching::notes(a, b, !conditions.is_empty()),
         forced: conditions,
         failed: matched.failed(a, b),
+        not_reached,
         unmatched: matched.unmatched(a, b),
         points,
     })
@@ -252,9 +259,9 @@ impl Comparison {
         self.points.iter().flat_map(|point| &point.figures).any(|figure| figure.host_speed.is_some())
     }
 
-    /// Whether B is worse in a figure, or failed where A did not.
+    /// Whether B is worse in a figure, or failed or did not reach what A did.
     pub fn is_worse(&self) -> bool {
-        self.count(Verdict::Worse) > 0 || !self.failed.is_empty()
+        self.count(Verdict::Worse) > 0 || !self.failed.is_empty() || !self.not_reached.is_empty()
     }
 
     /// Why B could not have been found worse in any figure, which a gate must not take for good; `None` where it could.
@@ -324,6 +331,10 @@ impl Comparison {
             .filter(|(_, n)| *n > 0)
             .map(|(verdict, n)| format!("{n} {}", verdict.word()))
             .collect();
+        if !self.not_reached.is_empty() {
+            let n = self.not_reached.len();
+            said.insert(0, format!("not reached: {}", quantity::counted(n as u64, "metric")));
+        }
         if !self.failed.is_empty() {
             let n = self.failed.len();
             said.insert(0, format!("failed at {}", quantity::counted(n as u64, "load point")));

@@ -202,16 +202,22 @@ impl Series {
         self.figures.iter().find(|(known, _)| *known == measure).map(|(_, figure)| figure)
     }
 
-    /// Whether it is of a load point, and not of findings alone.
+    /// Whether it is of a load, and not of findings alone.
     pub(super) fn is_load(&self) -> bool {
-        self.load_point.is_some()
+        self.of_load().next().is_some()
     }
 
-    /// Whether there is a repeat with no more errors than are allowed.
+    /// Whether the load has a repeat with no more errors than are allowed. Values of findings do not say that: how soon a
+    /// change takes effect, for example, is valid whatever the load came to.
     pub(super) fn has_answers(&self) -> bool {
         let is_answered =
             |repeated: &Repeated| repeated.value().is_some() && !repeated.reasons.contains(&Reason::Errors);
-        self.figures.iter().any(|(_, figure)| figure.repeats.iter().any(is_answered))
+        self.of_load().any(|figure| figure.repeats.iter().any(is_answered))
+    }
+
+    /// Throughput, CPU time and latency of the load itself.
+    fn of_load(&self) -> impl Iterator<Item = &Figure> {
+        self.figures.iter().filter(|(measure, _)| !measure.is_of_finding()).map(|(_, figure)| figure)
     }
 
     /// Gateway, load and axes in words: `nginx, tail, limits.data.cpus = 0.5`.

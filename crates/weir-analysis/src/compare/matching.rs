@@ -1,10 +1,13 @@
 //! Which of A belongs with which of B, under which conditions both were measured, and what is to be known of them.
 
+use weir_results::Reason;
+
 use super::apart;
 use super::dataset::{Dataset, RunSource, Series, Source};
 use super::difference::{self, Difference};
-use super::measure::Margins;
+use super::measure::{Margins, Measure};
 use super::{CompareError, Side};
+use crate::figures::figure::{Figure, Repeated, Sample};
 use crate::figures::quantity::counted;
 
 /// What both sides have.
@@ -103,13 +106,20 @@ pub(super) fn matched<'a>(
 }
 
 impl Matched<'_> {
-    /// What only one side has, in words.
+    /// What only one side has, in words. Values of findings are listed if nothing else of their gateway and load is
+    /// compared or listed.
     pub(super) fn unmatched(&self, a: &Dataset, b: &Dataset) -> Vec<String> {
-        let only = |of: &Dataset, all: &[&Series]| -> Vec<String> {
-            let loads = all.iter().filter(|series| series.is_load() || of.run().is_none());
-            loads.map(|series| format!("only in {}: {}", of.label, series.words())).collect()
+        let pairs_of_a: Vec<&Series> = self.pairs.iter().map(|(one, _)| *one).collect();
+        let pairs_of_b: Vec<&Series> = self.pairs.iter().map(|(_, other)| *other).collect();
+        let only = |of: &Dataset, all: &[&Series], compared: &[&Series]| -> Vec<String> {
+            let is_told = |series: &Series| {
+                let is_same = |other: &&Series| other.gateway == series.gateway && other.load == series.load;
+                compared.iter().any(is_same) || all.iter().filter(|other| other.is_load()).any(is_same)
+            };
+            let meant = all.iter().filter(|series| series.is_load() || !is_told(series));
+            meant.map(|series| format!("only in {}: {}", of.label, words(series))).collect()
         };
-        [only(a, &self.only_a), only(b, &self.only_b)].concat()
+        [only(a, &self.only_a, &pairs_of_a), only(b, &self.only_b, &pairs_of_b)].concat()
     }
 
     /// Where B failed and A did not, in words: no repeat of B without errors, or none whose cell could be measured.
@@ -122,13 +132,79 @@ impl Matched<'_> {
                 failed.push(format!("{words}: {of_b} fails in every repeat, and {of_a} does not"));
             }
         }
-        for one in self.only_a.iter().filter(|one| one.is_load() && one.has_answers()) {
+        // A search is no load point, but a load.
+        let has_capacity = |one: &Series| {
+            let is_measured = |(_, figure): &(Measure, Figure)| figure.valid > 0;
+            !one.is_load() && !one.load.is_empty() && one.figures.iter().any(is_measured)
+        };
+        for one in self.only_a.iter().filter(|one| one.has_answers() || has_capacity(one)) {
             if b.run().is_some_and(|run| run.has_failed(&one.gateway, &one.axes)) {
                 failed.push(format!("{}: the cells of {of_b} failed, but not those of {of_a}", one.words()));
             }
         }
         failed
     }
+
+    /// Values of findings that A has and no repeat of B reaches, in words: a gateway that never recovers, a search that
+    /// finds no capacity. `is_told` says which are compared and have no verdict that says as much.
+    pub(super) fn not_reached(
+        &self,
+        a: &Dataset,
+        b: &Dataset,
+        is_told: impl Fn(usize, Measure) -> bool,
+    ) -> Vec<String> {
+        let mut words = Vec::new();
+        for (place, (one, other)) in self.pairs.iter().enumerate() {
+            let measures = one.figures.iter().filter(|(measure, _)| measure.is_of_finding());
+            for (measure, of_a) in measures.filter(|(measure, _)| is_told(place, *measure)) {
+                let has_value =
+                    |repeated: &&Repeated| repeated.reasons.is_empty() && repeated.value().is_some();
+                let values = of_a.repeats.iter().filter(has_value).count();
+                let missed = other.figure(*measure).and_then(|of_b| missed(*measure, of_b));
+                if let Some(missed) = missed.filter(|_| values > 0) {
+                    words.push(format!(
+                        "{}: {}: {missed} of {}, and {} has {}",
+                        other.words(),
+                        measure.name(),
+                        b.label,
+                        a.label,
+                        counted(values as u64, "value")
+                    ));
+                }
+            }
+        }
+        words
+    }
+}
+
+/// That no repeat has a value, and what those say which neither rig nor host voids: `no capacity found in 5 of 6 repeats`.
+fn missed(measure: Measure, figure: &Figure) -> Option<String> {
+    let words = |repeated: &Repeated| match repeated.sample {
+        Sample::BeyondTimeout => Some(measure.beyond_words()),
+        Sample::Missing => measure.absent_words(),
+        Sample::Value(_) => None,
+    };
+    if figure.repeats.iter().any(|repeated| repeated.value().is_some()) {
+        return None;
+    }
+    let own = figure.repeats.iter().filter(|repeated| repeated.reasons.iter().all(is_of_gateway));
+    let said: Vec<&str> = own.filter_map(words).collect();
+    let first = said.first()?;
+    Some(format!("{first} in {} of {}", said.len(), counted(figure.repeats.len() as u64, "repeat")))
+}
+
+/// Whether a reason is what the gateway did, and not the rig or the host.
+fn is_of_gateway(reason: &Reason) -> bool {
+    matches!(reason, Reason::Errors | Reason::Overloaded | Reason::Throttled | Reason::NotStationary)
+}
+
+/// Gateway, load and axes in words, and of a finding alone which metrics it is of.
+fn words(series: &Series) -> String {
+    if series.is_load() {
+        return series.words();
+    }
+    let metrics: Vec<&str> = series.figures.iter().map(|(measure, _)| measure.name()).collect();
+    format!("{} ({})", series.words(), metrics.join(", "))
 }
 
 /// The margins: those that were asked for, else those of A's scenario, else the method's.

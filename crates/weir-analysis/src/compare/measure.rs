@@ -112,6 +112,27 @@ impl Measure {
         }
     }
 
+    /// Whether it is a value of a finding.
+    pub(super) fn is_of_finding(self) -> bool {
+        matches!(self, Self::Finding(_))
+    }
+
+    /// What a repeat beyond what was measured says.
+    pub fn beyond_words(self) -> &'static str {
+        match self {
+            Self::Finding(of) => of.column.beyond,
+            _ => "> timeout",
+        }
+    }
+
+    /// What a repeat without a value says of the gateway; `None` if it says nothing.
+    pub(super) fn absent_words(self) -> Option<&'static str> {
+        match self {
+            Self::Finding(of) => Some(of.column.absent).filter(|words| !words.is_empty()),
+            _ => None,
+        }
+    }
+
     /// Values below this cannot be told apart; `None` where they are measured exactly.
     pub(super) fn resolution(self) -> Option<f64> {
         match self {

@@ -7,7 +7,10 @@ use crate::capacity::{Capacity, CapacityRow};
 pub(super) const FINDER: Finder = Finder { key: "capacity", columns: &[&COLUMNS], find };
 
 static COLUMNS: [Column; 3] = [
-    Column::of("rate", "Capacity", Unit::PerSecond, KEEP).higher().judged("capacity.rate", 0.10),
+    Column::of("rate", "Capacity", Unit::PerSecond, KEEP)
+        .higher()
+        .judged("capacity.rate", 0.10)
+        .absent("no capacity found"),
     Column::of("at_least", "At least", Unit::PerSecond, KEEP).higher(),
     Column::of("trials", "Trials", Unit::Count, 8),
 ];

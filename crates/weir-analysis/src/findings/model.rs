@@ -76,6 +76,9 @@ pub struct Column {
     /// What tables show if a repeat lies beyond what was measured.
     #[serde(skip)]
     pub beyond: &'static str,
+    /// What a repeat without a value says of the gateway; empty if it says nothing.
+    #[serde(skip)]
+    pub absent: &'static str,
     /// What tables show instead of zero; empty for the number.
     #[serde(skip)]
     pub zero: &'static str,
@@ -235,6 +238,7 @@ impl Column {
             compared: None,
             drawn: false,
             beyond: "> timeout",
+            absent: "",
             zero: "",
         }
     }
@@ -271,6 +275,11 @@ impl Column {
     /// The same, shown as `words` if a repeat lies beyond what was measured.
     pub(crate) const fn beyond(self, words: &'static str) -> Self {
         Self { beyond: words, ..self }
+    }
+
+    /// The same, in which a repeat without a value says `words` of the gateway.
+    pub(crate) const fn absent(self, words: &'static str) -> Self {
+        Self { absent: words, ..self }
     }
 
     /// The same, which shows zero as `words`.

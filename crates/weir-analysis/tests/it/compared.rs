@@ -134,7 +134,7 @@ fn cells(factor: f64, direct: f64) -> Vec<Cell> {
         .collect()
 }
 
-fn dataset(id: &str, change: impl Fn(&mut Run), cells: &[Cell]) -> Dataset {
+pub(crate) fn dataset(id: &str, change: impl Fn(&mut Run), cells: &[Cell]) -> Dataset {
     let mut run = plan(run(&["weir"], None), cells);
     run.id = id.into();
     run.scenario = serde_json::json!({

@@ -5,6 +5,7 @@ mod capacity;
 mod chance;
 mod columns;
 mod compared;
+mod compared_findings;
 mod domains;
 mod errors;
 mod experiments;

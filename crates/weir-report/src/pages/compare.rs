@@ -55,6 +55,7 @@ pub(crate) fn report(comparison: &Comparison) -> Report {
     }
     details.extend(comparison.warnings.iter().map(|warning| format!("{warning}.")));
     details.extend(comparison.failed.iter().map(|failed| format!("{failed}.")));
+    details.extend(comparison.not_reached.iter().map(|missed| format!("{missed}.")));
     details.extend(comparison.conclusions());
     let differences = [
         ("Conditions that differ, but were compared (--force)", &comparison.forced),

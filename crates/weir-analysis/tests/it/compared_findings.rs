@@ -1,0 +1,124 @@
+//! Values of findings compared: which count as failures, which series belong together, and which guards hold for them.
+
+use weir_analysis::compare::{Comparison, Dataset, FigureComparison, Measure, Question, compare};
+use weir_results::{Cell, CellOutcome, Changed, Found, Measurement, Reason, RouteChange, Stopped};
+
+use crate::capacity::{found, searched};
+use crate::compared::dataset;
+use crate::faults::faulted;
+use crate::runs::{cell, tail};
+
+fn measurements(cell: &mut Cell) -> &mut Vec<Measurement> {
+    let CellOutcome::Measured { measurements } = &mut cell.outcome else { panic!("it was measured") };
+    measurements
+}
+
+fn repeats(of: impl Fn(u32) -> Cell) -> Vec<Cell> {
+    (0..6).map(of).collect()
+}
+
+fn named(name: &str) -> Measure {
+    Measure::named(name).expect("a known metric")
+}
+
+fn asked(names: &[&str]) -> Question {
+    Question { measures: names.iter().map(|name| named(name)).collect(), ..Question::default() }
+}
+
+fn sides(a: &[Cell], b: &[Cell]) -> [Dataset; 2] {
+    [dataset("a", |_| {}, a), dataset("b", |_| {}, b)]
+}
+
+fn compared(a: &[Cell], b: &[Cell]) -> Comparison {
+    let [a, b] = sides(a, b);
+    compare(&a, &b, &Question::default()).expect("the same scenario")
+}
+
+fn figure<'a>(comparison: &'a Comparison, measure: &str) -> &'a FigureComparison {
+    let mut figures = comparison.points.iter().flat_map(|point| &point.figures);
+    figures.find(|of| of.measure.name() == measure).expect("both have it")
+}
+
+#[test]
+fn a_load_that_fails_in_every_repeat_is_a_failure_although_its_changes_took_effect() {
+    let changed = |repeat: u32, unexpected: u64| {
+        let mut load = tail(200_000);
+        load.record.result.requests.unexpected = unexpected;
+        let mut cell = cell("weir", repeat, vec![load]);
+        measurements(&mut cell)[0].route_changes = vec![RouteChange {
+            t_s: 4.5,
+            sustained: true,
+            what: Changed::Routes,
+            routes_added: 1,
+            routes: 2,
+            seen_after_ns: 100_000_000 + 1_000_000 * u64::from(repeat),
+        }];
+        cell
+    };
+    let (good, bad) = (repeats(|repeat| changed(repeat, 0)), repeats(|repeat| changed(repeat, 25_000)));
+    let comparison = compared(&good, &bad);
+    assert!(figure(&comparison, "changes.effective_after").ratio.is_some());
+    assert_eq!(comparison.failed, ["weir, tail: b fails in every repeat, and a does not"]);
+    assert!(comparison.is_worse());
+    assert!(!compared(&bad, &good).is_worse());
+}
+
+fn never_met(stopped: Stopped) -> Found {
+    Found { capacity_per_s: None, interval_per_s: None, below_per_s: Some(10.0), stopped, ..found(1.0) }
+}
+
+#[test]
+fn a_capacity_that_no_repeat_finds_is_not_reached_unless_the_rig_is_why() {
+    let good = repeats(|repeat| searched("weir", repeat, found(800.0 + f64::from(repeat))));
+    let bad = repeats(|repeat| searched("weir", repeat, never_met(Stopped::NeverMet)));
+    let comparison = compared(&good, &bad);
+    assert_eq!(comparison.failed, [""; 0], "no load failed");
+    assert_eq!(
+        comparison.not_reached,
+        ["weir, capacity: capacity.rate: no capacity found in 6 of 6 repeats of b, and a has 6 values"]
+    );
+    assert!(comparison.is_worse());
+    assert_eq!(comparison.headline(), "b against a: not reached: 1 metric, 1 undecided");
+    assert!(!compared(&bad, &good).is_worse() && !compared(&bad, &bad).is_worse());
+    // Only metrics with a verdict count.
+    let [a, b] = sides(&good, &bad);
+    assert!(!compare(&a, &b, &asked(&["p99"])).unwrap().is_worse());
+    let mut noisy = repeats(|repeat| searched("weir", repeat, never_met(Stopped::VoidTrials)));
+    for cell in &mut noisy {
+        measurements(cell)[0].judgement.verdicts.latency = vec![Reason::HostDisturbed];
+    }
+    let comparison = compared(&good, &noisy);
+    assert!(!comparison.is_worse(), "{:?}", comparison.not_reached);
+}
+
+#[test]
+fn a_search_that_one_side_alone_has_is_listed() {
+    let both = repeats(|repeat| {
+        let mut cell = searched("weir", repeat, found(800.0 + f64::from(repeat)));
+        let mut with_load = crate::runs::cell("weir", repeat, vec![tail(200_000)]);
+        measurements(&mut cell).append(measurements(&mut with_load));
+        cell
+    });
+    let without = repeats(|repeat| cell("weir", repeat, vec![tail(200_000)]));
+    assert_eq!(compared(&both, &without).unmatched, ["only in a: weir, capacity (capacity.rate)"]);
+    assert_eq!(compared(&without, &both).unmatched, ["only in b: weir, capacity (capacity.rate)"]);
+    // A fault that only one side had belongs to a load that both have.
+    let faulted = repeats(|repeat| {
+        let mut cell = faulted("weir", repeat, &[]);
+        measurements(&mut cell)[0].load = "tail".into();
+        cell
+    });
+    assert_eq!(compared(&faulted, &without).unmatched, [""; 0]);
+}
+
+#[test]
+fn cells_of_a_search_that_failed_on_one_side_alone_fail_the_comparison() {
+    let of = |gateway: &'static str| {
+        repeats(move |repeat| searched(gateway, repeat, found(800.0 + f64::from(repeat))))
+    };
+    let good = [of("weir"), of("nginx")].concat();
+    let bad = [of("weir"), repeats(|repeat| crate::runs::failed("nginx", repeat))].concat();
+    let comparison = compared(&good, &bad);
+    assert_eq!(comparison.failed, ["nginx, capacity: the cells of b failed, but not those of a"]);
+    assert!(comparison.is_worse() && !compared(&bad, &good).is_worse());
+}
