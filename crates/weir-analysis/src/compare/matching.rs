@@ -59,20 +59,25 @@ pub(super) fn is_one_run(a: &Dataset, b: &Dataset) -> bool {
 }
 
 /// Pairs of series: by gateway, axes and load; by axes and load where both sides name their gateway; and the only one
-/// there is where foreign data does not say what it is of.
+/// there is where foreign data does not say what it is of. Values of findings that belong to no load point (starts, a
+/// fault, a search) are paired by the same names, and never with a load.
 pub(super) fn matched<'a>(
     a: &'a Dataset,
     b: &'a Dataset,
     load: Option<&str>,
 ) -> Result<Matched<'a>, CompareError> {
     let is_meant = |series: &&Series| load.is_none_or(|load| series.load == load || series.load.is_empty());
-    let of_a: Vec<&Series> = a.own().filter(is_meant).collect();
-    let of_b: Vec<&Series> = b.own().filter(is_meant).collect();
-    if let Some(load) = load.filter(|_| of_a.is_empty() && of_b.is_empty()) {
-        let mut names: Vec<&str> = a.own().chain(b.own()).map(|series| series.load.as_str()).collect();
-        names.sort_unstable();
-        names.dedup();
-        return Err(CompareError::NoLoad { load: load.to_owned(), names: apart::few(&names, ", ") });
+    let loads = |of: &'a Dataset| -> Vec<&'a Series> {
+        of.own().filter(|series| series.is_load()).filter(is_meant).collect()
+    };
+    let findings = |of: &'a Dataset| -> Vec<&'a Series> {
+        let is_meant = |series: &&Series| load.is_none_or(|load| series.load == load);
+        of.own().filter(|series| !series.is_load()).filter(is_meant).collect()
+    };
+    let (of_a, of_b) = (loads(a), loads(b));
+    let (found_a, found_b) = (findings(a), findings(b));
+    if let Some(load) = load {
+        has_load(a, b, load)?;
     }
     let names_gateway = |dataset: &Dataset| dataset.run().is_some_and(|run| run.gateway.is_some());
     let ignores_gateway = names_gateway(a) && names_gateway(b);
@@ -89,20 +94,41 @@ pub(super) fn matched<'a>(
     let is_same_load = |one: &Series, other: &Series| {
         one.load == other.load || load.is_some() && (one.load.is_empty() || other.load.is_empty())
     };
-    let belong = |one: &Series, other: &Series| {
-        (ignores_gateway || one.gateway == other.gateway)
-            && one.axes == other.axes
-            && is_same_load(one, other)
+    let is_same_place = |one: &Series, other: &Series| {
+        (ignores_gateway || one.gateway == other.gateway) && one.axes == other.axes
     };
-    let pair = |other: &&'a Series| Some((*of_a.iter().find(|one| belong(one, other))?, *other));
-    let pairs: Vec<(&Series, &Series)> = of_b.iter().filter_map(pair).collect();
+    let load_of_a = |other: &Series| {
+        of_a.iter().find(|one| is_same_place(one, other) && is_same_load(one, other)).copied()
+    };
+    let found_of_a = |other: &Series| {
+        found_a.iter().find(|one| is_same_place(one, other) && one.load == other.load).copied()
+    };
+    let of_loads = of_b.iter().filter_map(|other| Some((load_of_a(other)?, *other)));
+    let of_findings = found_b.iter().filter_map(|other| Some((found_of_a(other)?, *other)));
+    let pairs: Vec<(&Series, &Series)> = of_loads.chain(of_findings).collect();
     if pairs.is_empty() {
-        return Err(apart::error(&of_a, &of_b, ignores_gateway));
+        let has_loads = !of_a.is_empty() || !of_b.is_empty();
+        return Err(match has_loads {
+            true => apart::error(&of_a, &of_b, ignores_gateway),
+            false => apart::error(&found_a, &found_b, ignores_gateway),
+        });
     }
-    let (mut only_a, mut only_b) = (of_a, of_b);
+    let (mut only_a, mut only_b) = ([of_a, found_a].concat(), [of_b, found_b].concat());
     only_a.retain(|series| !pairs.iter().any(|(known, _)| std::ptr::eq(*known, *series)));
     only_b.retain(|series| !pairs.iter().any(|(_, known)| std::ptr::eq(*known, *series)));
     Ok(Matched { pairs, only_a, only_b })
+}
+
+/// Sees that a side has this load, if loads have names at all.
+fn has_load(a: &Dataset, b: &Dataset, load: &str) -> Result<(), CompareError> {
+    let named = a.own().chain(b.own()).filter(|series| !series.load.is_empty());
+    let mut names: Vec<&str> = named.map(|series| series.load.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    if names.is_empty() || names.contains(&load) {
+        return Ok(());
+    }
+    Err(CompareError::NoLoad { load: load.to_owned(), names: apart::few(&names, ", ") })
 }
 
 impl Matched<'_> {

@@ -60,7 +60,7 @@ pub(crate) fn foreign(label: &str, series: Vec<Series>) -> Dataset {
     Dataset { label: label.into(), source, series }
 }
 
-fn gateway_of_a_run(gateway: &str, series: Vec<Series>) -> Dataset {
+pub(crate) fn gateway_of_a_run(gateway: &str, series: Vec<Series>) -> Dataset {
     let source = RunSource {
         run: run(&["old", "new"], None),
         gateway: Some(gateway.into()),

@@ -1,12 +1,17 @@
 //! Values of findings compared: which count as failures, which series belong together, and which guards hold for them.
 
-use weir_analysis::compare::{Comparison, Dataset, FigureComparison, Measure, Question, compare};
-use weir_results::{Cell, CellOutcome, Changed, Found, Measurement, Reason, RouteChange, Stopped};
+use weir_analysis::Figure;
+use weir_analysis::compare::{
+    CompareError, Comparison, Dataset, FigureComparison, Measure, Question, Series, compare,
+};
+use weir_results::{Cell, CellOutcome, Changed, ColdStart, Found, Measurement, Reason, RouteChange, Stopped};
 
 use crate::capacity::{found, searched};
+use crate::chance::foreign;
 use crate::compared::dataset;
 use crate::faults::faulted;
-use crate::runs::{cell, tail};
+use crate::records::quiet;
+use crate::runs::{Load, cell, tail};
 
 fn measurements(cell: &mut Cell) -> &mut Vec<Measurement> {
     let CellOutcome::Measured { measurements } = &mut cell.outcome else { panic!("it was measured") };
@@ -39,6 +44,20 @@ fn figure<'a>(comparison: &'a Comparison, measure: &str) -> &'a FigureComparison
     figures.find(|of| of.measure.name() == measure).expect("both have it")
 }
 
+/// A series of one metric.
+fn series(measure: &str, figure: Figure) -> Series {
+    Series { load: "storm".into(), figures: vec![(named(measure), figure)], ..Series::default() }
+}
+
+fn of_values(measure: &str, values: [f64; 6]) -> Series {
+    series(measure, Figure::of_valid(values.map(Some)))
+}
+
+/// Six values with a noise of 1 %.
+fn near(value: f64) -> [f64; 6] {
+    [1.0, 1.01, 0.99, 1.005, 0.995, 1.0].map(|noise| value * noise)
+}
+
 #[test]
 fn a_load_that_fails_in_every_repeat_is_a_failure_although_its_changes_took_effect() {
     let changed = |repeat: u32, unexpected: u64| {
@@ -61,6 +80,56 @@ fn a_load_that_fails_in_every_repeat_is_a_failure_although_its_changes_took_effe
     assert_eq!(comparison.failed, ["weir, tail: b fails in every repeat, and a does not"]);
     assert!(comparison.is_worse());
     assert!(!compared(&bad, &good).is_worse());
+}
+
+/// A cell with one load, whose start was measured.
+fn started(load: Load, repeat: u32) -> Cell {
+    let mut cell = cell("weir", repeat, vec![load]);
+    cell.cold_start = Some(ColdStart {
+        first_answer_ns: 100_000_000 + 1_000_000 * u64::from(repeat),
+        cpu_s: None,
+        memory_bytes: Some(10 << 20),
+        host: Some(quiet()),
+    });
+    cell
+}
+
+#[test]
+fn values_that_belong_to_no_load_are_no_load() {
+    let cells = repeats(|repeat| started(tail(200_000 + u64::from(repeat)), repeat));
+    let [a, b] = sides(&cells, &cells);
+    let of_load = |load: &str| Question { load: Some(load.into()), force: true, ..Question::default() };
+    let error = compare(&a, &b, &of_load("tial")).unwrap_err();
+    let CompareError::NoLoad { names, .. } = &error else { panic!("{error}") };
+    assert_eq!(names, "tail");
+    // A file of another program is compared with the load, not with starts.
+    let file = foreign("F", vec![of_values("throughput", near(10.0))].into_iter().map(unnamed).collect());
+    for question in [of_load("tail"), Question { force: true, ..Question::default() }] {
+        let comparison = compare(&a, &file, &question).expect("one load");
+        assert_eq!(comparison.points.len(), 1);
+    }
+    // Starts of B are not compared with a load of A.
+    let loads: Vec<String> =
+        compare(&a, &b, &of_load("tail")).unwrap().points.iter().map(|point| point.load.clone()).collect();
+    assert_eq!(loads, ["tail"]);
+    let all = compare(&a, &b, &Question::default()).unwrap();
+    assert_eq!(all.points.len(), 2, "without --load, starts are compared with starts");
+    assert!(figure(&all, "limits-and-starts.first_200").ratio.is_some());
+}
+
+fn unnamed(series: Series) -> Series {
+    Series { load: String::new(), ..series }
+}
+
+#[test]
+fn a_search_alone_is_a_load_that_can_be_named() {
+    let cells = repeats(|repeat| searched("weir", repeat, found(800.0 + f64::from(repeat))));
+    let [a, b] = sides(&cells, &cells);
+    let question = Question { load: Some("capacity".into()), ..Question::default() };
+    assert_eq!(compare(&a, &b, &question).unwrap().points.len(), 1);
+    let question = Question { load: Some("tial".into()), ..question };
+    let error = compare(&a, &b, &question).unwrap_err();
+    assert!(error.to_string().contains("the loads are capacity"), "{error}");
 }
 
 fn never_met(stopped: Stopped) -> Found {
