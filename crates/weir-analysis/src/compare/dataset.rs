@@ -246,7 +246,14 @@ fn add(all: &mut Vec<Series>, table: &Table, row: &findings::Row) {
         all.push(Series { gateway, axes, load, ..Series::default() });
         all.len() - 1
     });
-    all[place].figures.extend(figures);
+    let series = &mut all[place];
+    let p50 = series.figure(Measure::Latency("p50")).cloned();
+    let is_open = series.load_point.is_some_and(|point| point.model == ArrivalModel::Open);
+    let figures = figures.into_iter().map(|(measure, figure)| match &p50 {
+        Some(p50) if is_open && measure.is_cpu_time() => (measure, at_the_load_point(&figure, p50)),
+        _ => (measure, figure),
+    });
+    series.figures.extend(figures);
 }
 
 fn series(point: &Point, row: &Row, has_open: bool) -> Series {
@@ -257,7 +264,12 @@ fn series(point: &Point, row: &Row, has_open: bool) -> Series {
     };
     let mut figures = vec![(Measure::Throughput, row.throughput_per_s.clone())];
     if !row.is_direct() {
-        figures.push((Measure::CpuPerRequest, at_the_load_point(row, is_open)));
+        let cpu = &row.cpu_us_per_request;
+        let cpu = match row.latency("p50") {
+            Some(p50) if is_open => at_the_load_point(cpu, p50),
+            _ => cpu.clone(),
+        };
+        figures.push((Measure::CpuPerRequest, cpu));
     }
     figures.extend(Measure::all().filter_map(|measure| Some((measure, latency(measure)?))));
     let is_latency = |measure: &Measure| matches!(measure, Measure::Latency(_));
@@ -266,7 +278,7 @@ fn series(point: &Point, row: &Row, has_open: bool) -> Series {
         false if has_open => Measure::all().filter(is_latency).collect(),
         false => Vec::new(),
         // The rate was asked for, and says something only where it was not carried.
-        true if overloaded(row).iter().any(|is| *is) => Vec::new(),
+        true if row.latency("p50").is_some_and(|p50| p50.repeats.iter().any(is_overloaded)) => Vec::new(),
         true => vec![Measure::Throughput],
     };
     Series {
@@ -285,24 +297,23 @@ fn series(point: &Point, row: &Row, has_open: bool) -> Series {
     }
 }
 
-/// CPU time per request, without the repeats of an open load in which the asked rate was not carried.
-fn at_the_load_point(row: &Row, is_open: bool) -> Figure {
-    if !is_open {
-        return row.cpu_us_per_request.clone();
-    }
-    let overloaded = overloaded(row);
-    let repeats =
-        row.cpu_us_per_request.repeats.iter().zip(overloaded.iter().chain(std::iter::repeat(&false)));
-    let marked = repeats.map(|(repeated, is_overloaded)| {
-        let mut repeated: Repeated = repeated.clone();
-        repeated.reasons.extend(is_overloaded.then_some(Reason::Overloaded));
-        repeated
+/// CPU time without the repeats of an open load in which the asked rate was not carried, as its `p50` says.
+fn at_the_load_point(cpu: &Figure, p50: &Figure) -> Figure {
+    let was_overloaded = |repeated: &Repeated| {
+        p50.repeats.iter().any(|other| other.repeat == repeated.repeat && is_overloaded(other))
+    };
+    let marked = cpu.repeats.iter().map(|repeated| {
+        let mut marked: Repeated = repeated.clone();
+        marked.reasons.extend(was_overloaded(repeated).then_some(Reason::Overloaded));
+        marked
     });
-    Figure::of(marked.collect())
+    // Only the difference of two CPU times can be zero or below.
+    match cpu.repeats.iter().filter_map(Repeated::value).all(|value| value > 0.0) {
+        true => Figure::of(marked.collect()),
+        false => Figure::of_difference(marked.collect()),
+    }
 }
 
-/// Of each repeat, whether it was overloaded.
-fn overloaded(row: &Row) -> Vec<bool> {
-    let repeats = row.latency("p50").map(|figure| figure.repeats.as_slice()).unwrap_or_default();
-    repeats.iter().map(|repeated| repeated.reasons.contains(&Reason::Overloaded)).collect()
+fn is_overloaded(repeated: &Repeated) -> bool {
+    repeated.reasons.contains(&Reason::Overloaded)
 }

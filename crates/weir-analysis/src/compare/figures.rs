@@ -48,7 +48,7 @@ pub struct FigureComparison {
     pub smallest_effect: Option<f64>,
     /// The direct baselines of the two runs, which are the same thing measured twice.
     pub bias: Option<Bias>,
-    /// What was done for the speed of the host; CPU time per request alone has it.
+    /// What was done for the speed of the host; CPU time of a load alone has it.
     pub host_speed: Option<HostSpeed>,
 }
 
@@ -131,7 +131,7 @@ pub(super) fn drafts(
         is_measured.then(|| {
             let mut draft = Draft::new(measure, (of_a, of_b), margins.of(measure), bias, is_paired);
             draft.is_judged = is_judged(measure);
-            if measure == Measure::CpuPerRequest {
+            if measure.is_cpu_time() {
                 if is_paired {
                     draft.correct_host_speed(&a.rig_cpu, &b.rig_cpu);
                 }
@@ -325,9 +325,9 @@ fn alike(a: &[f64], b: &[f64], effect: Option<Effect>) -> Option<String> {
     Some(format!("{whose} are all equal, so their uncertainty is unknown"))
 }
 
-/// CPU time per request depends on the load point (`docs/method.md#cpu`).
+/// CPU time depends on the load point (`docs/method.md#cpu`).
 fn other_load_point(a: Option<LoadPoint>, b: Option<LoadPoint>) -> Option<String> {
-    (a != b).then(|| "CPU per request is compared only at equal connections or an equal rate".into())
+    (a != b).then(|| "CPU time is compared only at equal connections or an equal rate".into())
 }
 
 /// Direct against direct. What was not measured at least twice on both sides says nothing.

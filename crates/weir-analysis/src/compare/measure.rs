@@ -117,6 +117,15 @@ impl Measure {
         matches!(self, Self::Finding(_))
     }
 
+    /// Whether it is CPU time of a load, which depends on the load point and on the speed of the host.
+    pub(super) fn is_cpu_time(self) -> bool {
+        match self {
+            Self::CpuPerRequest => true,
+            Self::Throughput | Self::Latency(_) => false,
+            Self::Finding(of) => of.compared.cpu_time,
+        }
+    }
+
     /// What a repeat beyond what was measured says.
     pub fn beyond_words(self) -> &'static str {
         match self {

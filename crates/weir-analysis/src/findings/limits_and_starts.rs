@@ -45,7 +45,8 @@ static LOAD: [Column; 13] = [
     Column::of("cpu_per_request", "CPU per request", Unit::Microseconds, KEEP).lower(),
     Column::of("handshakes_per_cpu_s", "Handshakes per CPU second", Unit::Number, 8)
         .higher()
-        .judged("limits-and-starts.handshakes_per_cpu_s", 0.05),
+        .compared("limits-and-starts.handshakes_per_cpu_s", 0.05)
+        .cpu_time(),
     Column::of("resumed", "Resumed", Unit::Share, 3),
     Column::of("p50", "p50", Unit::Nanoseconds, 5).lower(),
     Column::of("p99", "p99", Unit::Nanoseconds, 5).lower(),
@@ -59,7 +60,8 @@ static START: [Column; 7] = [
         .judged("limits-and-starts.first_200", 0.10),
     Column::of("start_cpu", "CPU time until first 200", Unit::Seconds, KEEP)
         .lower()
-        .compared("limits-and-starts.start_cpu", 0.10),
+        .compared("limits-and-starts.start_cpu", 0.10)
+        .cpu_time(),
     Column::of("start_memory", "Memory before load", Unit::Bytes, KEEP)
         .lower()
         .judged("limits-and-starts.start_memory", 0.10),

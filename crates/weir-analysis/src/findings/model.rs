@@ -98,6 +98,8 @@ pub struct Compared {
     pub resolution: Option<f64>,
     /// Whether it gets a verdict unless other metrics are asked for.
     pub by_default: bool,
+    /// Whether it is CPU time of a load, which depends on the load point and on the speed of the host.
+    pub cpu_time: bool,
 }
 
 /// Which way is better.
@@ -255,12 +257,23 @@ impl Column {
 
     /// The same, compared as `metric` if that is asked for: differences up to `margin` count as the same.
     pub(crate) const fn compared(self, metric: &'static str, margin: f64) -> Self {
-        Self { compared: Some(Compared { metric, margin, resolution: None, by_default: false }), ..self }
+        let compared = Compared { metric, margin, resolution: None, by_default: false, cpu_time: false };
+        Self { compared: Some(compared), ..self }
     }
 
     /// The same, compared by default.
     pub(crate) const fn judged(self, metric: &'static str, margin: f64) -> Self {
-        Self { compared: Some(Compared { metric, margin, resolution: None, by_default: true }), ..self }
+        let compared = Compared { metric, margin, resolution: None, by_default: true, cpu_time: false };
+        Self { compared: Some(compared), ..self }
+    }
+
+    /// The same, which is CPU time of a load; `compared` comes first.
+    pub(crate) const fn cpu_time(self) -> Self {
+        let compared = match self.compared {
+            Some(compared) => Some(Compared { cpu_time: true, ..compared }),
+            None => None,
+        };
+        Self { compared, ..self }
     }
 
     /// The same, whose values below `resolution` cannot be told apart; `compared` comes first.

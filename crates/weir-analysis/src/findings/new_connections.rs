@@ -68,10 +68,12 @@ static COLUMNS: [Column; 8] = [
         .compared("new-connections.per_second", 0.10),
     Column::of("cpu", "CPU per connection", Unit::Microseconds, KEEP)
         .lower()
-        .judged("new-connections.cpu", 0.05),
+        .compared("new-connections.cpu", 0.05)
+        .cpu_time(),
     Column::of("cpu_without_requests", "Without requests", Unit::Microseconds, 6)
         .lower()
-        .compared("new-connections.cpu_without_requests", 0.10),
+        .compared("new-connections.cpu_without_requests", 0.10)
+        .cpu_time(),
     Column::of("handshake_p50", "Handshake p50", Unit::Nanoseconds, 6)
         .lower()
         .compared("new-connections.handshake_p50", 0.10),

@@ -2,12 +2,15 @@
 
 use weir_analysis::Figure;
 use weir_analysis::compare::{
-    CompareError, Comparison, Dataset, FigureComparison, Measure, Question, Series, compare,
+    CompareError, Comparison, Dataset, FigureComparison, LoadPoint, Measure, Question, Series, Verdict,
+    compare,
 };
-use weir_results::{Cell, CellOutcome, Changed, ColdStart, Found, Measurement, Reason, RouteChange, Stopped};
+use weir_results::{
+    ArrivalModel, Cell, CellOutcome, Changed, ColdStart, Found, Measurement, Reason, RouteChange, Stopped,
+};
 
 use crate::capacity::{found, searched};
-use crate::chance::foreign;
+use crate::chance::{foreign, gateway_of_a_run};
 use crate::compared::dataset;
 use crate::faults::faulted;
 use crate::records::quiet;
@@ -53,9 +56,21 @@ fn of_values(measure: &str, values: [f64; 6]) -> Series {
     series(measure, Figure::of_valid(values.map(Some)))
 }
 
+/// Two gateways of one run with one series each.
+fn pair(a: Series, b: Series, question: &Question) -> FigureComparison {
+    let (a, b) = (gateway_of_a_run("old", vec![a]), gateway_of_a_run("new", vec![b]));
+    let comparison = compare(&a, &b, question).expect("the same load");
+    comparison.points[0].figures[0].clone()
+}
+
 /// Six values with a noise of 1 %.
 fn near(value: f64) -> [f64; 6] {
     [1.0, 1.01, 0.99, 1.005, 0.995, 1.0].map(|noise| value * noise)
+}
+
+/// The same with other noise, so that ratios of blocks spread, too.
+fn around(value: f64) -> [f64; 6] {
+    [0.995, 1.0, 1.01, 1.0, 0.99, 1.005].map(|noise| value * noise)
 }
 
 #[test]
@@ -190,4 +205,68 @@ fn cells_of_a_search_that_failed_on_one_side_alone_fail_the_comparison() {
     let comparison = compared(&good, &bad);
     assert_eq!(comparison.failed, ["nginx, capacity: the cells of b failed, but not those of a"]);
     assert!(comparison.is_worse() && !compared(&bad, &good).is_worse());
+}
+
+const CPU_OF_FINDINGS: [&str; 3] =
+    ["new-connections.cpu", "limits-and-starts.handshakes_per_cpu_s", "new-connections.cpu_without_requests"];
+
+#[test]
+fn cpu_time_of_findings_is_compared_at_equal_speed_of_the_host() {
+    let speeds = [1.0, 1.3, 0.8, 1.1, 0.9, 1.2];
+    for measure in CPU_OF_FINDINGS {
+        let power = if measure.contains("handshakes") { -1.0 } else { 1.0 };
+        let with_rig = |values: [f64; 6], speeds: [f64; 6]| Series {
+            rig_cpu: Figure::of_valid(speeds.map(|speed| Some(30.0 * speed))),
+            ..of_values(measure, std::array::from_fn(|at| values[at] * speeds[at].powf(power)))
+        };
+        let slowed = with_rig(around(120.0), speeds.map(|speed| speed * speed));
+        let of = pair(with_rig(near(100.0), speeds), slowed, &asked(&[measure]));
+        let speed = of.host_speed.unwrap_or_else(|| panic!("{measure} is not corrected"));
+        assert!((speed.power - power).abs() < 0.1, "{measure}: {speed:?}");
+    }
+}
+
+#[test]
+fn cpu_time_of_findings_is_compared_at_equal_load_points_only() {
+    for measure in CPU_OF_FINDINGS {
+        let at = |connections| {
+            let load_point = Some(LoadPoint { model: ArrivalModel::Closed, connections, rate_per_s: None });
+            move |values| Series { load_point, ..of_values(measure, values) }
+        };
+        let of = pair(at(10)(near(100.0)), at(20)(around(150.0)), &asked(&[measure]));
+        assert_eq!(of.verdict, Some(Verdict::Undecided), "{measure}");
+        assert!(of.why.contains("only at equal connections or an equal rate"), "{measure}: {}", of.why);
+    }
+}
+
+#[test]
+fn cpu_time_of_findings_leaves_out_repeats_that_did_not_carry_the_rate() {
+    let storm = |overloaded: bool| {
+        let cells = repeats(|repeat| {
+            let mut cell = cell("weir", repeat, vec![tail(200_000 + u64::from(repeat))]);
+            if overloaded && repeat > 0 {
+                measurements(&mut cell)[0].judgement.verdicts.latency = vec![Reason::Overloaded];
+            }
+            cell
+        });
+        let per_connection = |run: &mut weir_results::Run| {
+            run.scenario["loads"]["tail"]["per_connection"] = 4.into();
+        };
+        dataset(if overloaded { "b" } else { "a" }, per_connection, &cells)
+    };
+    let comparison = compare(&storm(false), &storm(true), &asked(&["cpu", "new-connections.cpu"])).unwrap();
+    for measure in ["cpu", "new-connections.cpu"] {
+        let of = figure(&comparison, measure);
+        assert_eq!((of.a.valid, of.b.valid), (6, 1), "{measure}");
+        assert!(of.why.contains("overloaded"), "{measure}: {}", of.why);
+    }
+}
+
+#[test]
+fn a_rescaled_copy_of_cpu_time_is_judged_only_if_asked_for() {
+    let judged: Vec<&str> = Measure::judged().map(Measure::name).collect();
+    for measure in CPU_OF_FINDINGS {
+        assert!(!judged.contains(&measure), "{measure}");
+    }
+    assert!(judged.contains(&"recovery.time") && judged.contains(&"capacity.rate"));
 }
