@@ -160,9 +160,10 @@ impl Draft {
         bias: Option<Bias>,
         is_paired: bool,
     ) -> Self {
-        let resolution = measure.resolution().unwrap_or(0.0);
+        let resolution = measure.resolution();
+        let raise = |value: f64| resolution.map_or(value, |resolution| value.max(resolution));
         let raised = |figure: &Figure| -> Vec<(u32, f64)> {
-            valid(figure).into_iter().map(|(repeat, value)| (repeat, value.max(resolution))).collect()
+            valid(figure).into_iter().map(|(repeat, value)| (repeat, raise(value))).collect()
         };
         let (of_a, of_b) = (raised(a), raised(b));
         let pairs: Vec<(f64, f64)> = of_b
@@ -179,8 +180,8 @@ impl Draft {
             false => Effect::unpaired(&values_a, &values_b),
         };
         let effect = effect.map(Reading::from);
-        let is_unresolved =
-            resolution > 0.0 && values_a.iter().chain(&values_b).all(|value| *value <= resolution);
+        let is_unresolved = resolution
+            .is_some_and(|resolution| values_a.iter().chain(&values_b).all(|value| *value <= resolution));
         let beyond = a.beyond_timeout || b.beyond_timeout;
         let counts = match is_paired {
             true => format!("{} in which both are valid", quantity::counted(pairs.len() as u64, "block")),
@@ -194,7 +195,7 @@ impl Draft {
         } else if is_unresolved {
             None
         } else if effect.is_none() {
-            Some("a value of zero has no ratio".into())
+            Some("a repeat is zero or below, so there is no ratio".into())
         } else {
             alike(&values_a, &values_b, effect.map(|reading| reading.first))
         };
@@ -362,9 +363,11 @@ fn voided(a: &Figure, b: &Figure) -> String {
     if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) }
 }
 
+/// `None` without values, or if one has no logarithm.
 fn geometric_mean(values: &[f64]) -> Option<f64> {
     let logs: f64 = values.iter().map(|value| value.ln()).sum();
-    (!values.is_empty()).then(|| (logs / values.len() as f64).exp())
+    let has_logs = !values.is_empty() && values.iter().all(|value| *value > 0.0);
+    has_logs.then(|| (logs / values.len() as f64).exp())
 }
 
 fn widened([low, high]: [f64; 2], by: f64) -> [f64; 2] {

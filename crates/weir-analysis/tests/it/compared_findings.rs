@@ -270,3 +270,24 @@ fn a_rescaled_copy_of_cpu_time_is_judged_only_if_asked_for() {
     }
     assert!(judged.contains(&"recovery.time") && judged.contains(&"capacity.rate"));
 }
+
+#[test]
+fn values_of_zero_or_below_have_no_ratio() {
+    let measure = "slow-clients.memory_per_client";
+    let mut values = near(1_000.0);
+    for odd in [-20.0, 0.0] {
+        values[2] = odd;
+        for (a, b) in [(values, near(1_000.0)), (near(1_000.0), values)] {
+            let of = pair(of_values(measure, a), of_values(measure, b), &asked(&[measure]));
+            assert_eq!((of.ratio, of.verdict), (None, Some(Verdict::Undecided)), "{of:?}");
+            assert_eq!(of.why, "a repeat is zero or below, so there is no ratio");
+        }
+    }
+    // A time below the resolution is raised to it.
+    let of = pair(
+        of_values("recovery.time", [0.0; 6]),
+        of_values("recovery.time", near(6.0)),
+        &asked(&["recovery.time"]),
+    );
+    assert_eq!(of.verdict, Some(Verdict::Worse), "{of:?}");
+}
