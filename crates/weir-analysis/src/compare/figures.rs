@@ -106,6 +106,8 @@ pub(super) struct Draft {
     unclaimed: Option<String>,
     /// Whether all values of both are below what the measurement can tell apart.
     is_unresolved: bool,
+    /// What one step of the measurement makes of the ratio, as logarithm; zero where values are exact.
+    log_step: f64,
     pub(super) is_judged: bool,
 }
 
@@ -203,7 +205,9 @@ impl Draft {
         let unclaimed = (fewest < CLAIM_REPEATS).then(|| {
             format!("better and worse need {CLAIM_REPEATS} valid repeats of each: {counts}{}", voided(a, b))
         });
-        let ratio = geometric_mean(&values_a).zip(geometric_mean(&values_b)).map(|(a, b)| b / a);
+        let means = geometric_mean(&values_a).zip(geometric_mean(&values_b));
+        let ratio = means.map(|(a, b)| b / a);
+        let log_step = means.zip(resolution).map_or(0.0, |((a, b), step)| log_step(a.max(b), step));
         Self {
             measure,
             a: a.clone(),
@@ -216,6 +220,7 @@ impl Draft {
             barred,
             unclaimed,
             is_unresolved,
+            log_step,
             is_judged: false,
         }
     }
@@ -238,7 +243,7 @@ impl Draft {
             && self.unclaimed.is_none()
             && !self.is_within_bias();
         let effect = self.effect.filter(|_| may_claim);
-        effect.map_or(1.0, |effect| effect.p_value_beyond(self.log_margin()))
+        effect.map_or(1.0, |effect| effect.p_value_beyond(self.log_margin() + self.log_step))
     }
 
     fn log_margin(&self) -> f64 {
@@ -268,12 +273,15 @@ impl Draft {
             }
         };
         let is_decided = verdict.is_some_and(|verdict| verdict != Verdict::Undecided);
+        let granted = self.log_margin().max(self.log_bias()) + self.log_step;
         FigureComparison {
             is_decidable: is_decided || (effect.is_some() && self.unclaimed.is_none()),
-            interval: effect.map(|(effect, level)| effect.interval(level)),
+            interval: effect.map(|(effect, level)| {
+                let ([low, high], step) = (effect.interval(level), self.log_step.exp());
+                [(low / step).max(f64::MIN_POSITIVE), (high * step).min(f64::MAX)]
+            }),
             confidence: effect.map(|(_, level)| 1.0 - level),
-            smallest_effect: effect
-                .map(|(effect, level)| effect.smallest(self.log_margin().max(self.log_bias()), level)),
+            smallest_effect: effect.map(|(effect, level)| effect.smallest(granted, level)),
             measure: self.measure,
             a: self.a,
             b: self.b,
@@ -288,7 +296,7 @@ impl Draft {
 
     fn judged(&self, effect: Reading, level: f64) -> (Verdict, String) {
         let undecided = |why: String| (Verdict::Undecided, why);
-        let interval = effect.log_interval(level);
+        let interval = widened(effect.log_interval(level), self.log_step);
         let bias = self.bias.map(|bias| bias.words()).unwrap_or_default();
         match place(interval, self.log_margin()) {
             Place::Above | Place::Below if self.is_within_bias() => {
@@ -368,6 +376,12 @@ fn geometric_mean(values: &[f64]) -> Option<f64> {
     let logs: f64 = values.iter().map(|value| value.ln()).sum();
     let has_logs = !values.is_empty() && values.iter().all(|value| *value > 0.0);
     has_logs.then(|| (logs / values.len() as f64).exp())
+}
+
+/// What a `step` of the measurement takes off the greater of two values, as logarithm: a value counts in whole steps, so
+/// the truth may be one step lower. Both orders of A and B get the same.
+fn log_step(greater: f64, step: f64) -> f64 {
+    if greater > step { -(1.0 - step / greater).ln() } else { 0.0 }
 }
 
 fn widened([low, high]: [f64; 2], by: f64) -> [f64; 2] {

@@ -291,3 +291,24 @@ fn values_of_zero_or_below_have_no_ratio() {
     );
     assert_eq!(of.verdict, Some(Verdict::Worse), "{of:?}");
 }
+
+#[test]
+fn a_difference_below_one_step_of_the_measurement_is_not_claimed() {
+    let check = |a: f64, b: f64, expected: Verdict| {
+        let turned = match expected {
+            Verdict::Worse => Verdict::Better,
+            other => other,
+        };
+        for (a, b, expected) in [(a, b, expected), (b, a, turned)] {
+            let [side_a, side_b] = [near(a), around(b)].map(|values| of_values("recovery.time", values));
+            let of = pair(side_a, side_b, &asked(&["recovery.time"]));
+            assert_eq!(of.verdict, Some(expected), "{a} s and {b} s: {}, {}", of.ratio_words(), of.why);
+        }
+    };
+    check(3.0, 3.9, Verdict::Undecided);
+    check(3.0, 4.5, Verdict::Undecided);
+    check(3.0, 5.2, Verdict::Worse);
+    // At a minute a step is no more than the margin bears.
+    check(60.0, 60.9, Verdict::Same);
+    check(3.0, 3.1, Verdict::Undecided);
+}
