@@ -3,6 +3,7 @@
 //! `docs/compare.md` says how each figure is made and where it comes from.
 
 mod apart;
+mod beyond;
 mod dataset;
 mod difference;
 mod effect;
@@ -15,6 +16,7 @@ mod verdict;
 
 use serde::Serialize;
 
+pub use beyond::{Beyond, Counted};
 pub use dataset::{Dataset, LoadPoint, RunSource, Series, Source, label_apart};
 pub use difference::Difference;
 pub use figures::{Bias, FigureComparison, RATIO_MAX, interval_words, ratio_words, smallest_effect_words};
@@ -70,7 +72,8 @@ pub struct Comparison {
     pub is_paired: bool,
     /// Confidence of all intervals with a verdict together.
     pub confidence: f64,
-    /// How many figures got a verdict: the family over which Holm's correction goes.
+    /// How many figures got a verdict by an interval: the family over which Holm's correction goes. Figures with repeats
+    /// beyond what was measured are a family of their own.
     pub family: usize,
     /// Conditions that differ and were compared all the same, because that was forced.
     pub forced: Vec<Difference>,
@@ -218,7 +221,7 @@ pub fn compare(a: &Dataset, b: &Dataset, question: &Question) -> Result<Comparis
     }
     let drafts: Vec<&Draft> = points.iter().flat_map(|(_, drafts)| drafts).collect();
     let levels = figures::levels(&drafts, 1.0 - CONFIDENCE_TOGETHER);
-    let family = drafts.iter().filter(|draft| draft.is_judged).count();
+    let family = drafts.iter().filter(|draft| draft.is_judged && draft.beyond.is_none()).count();
     let mut levels = levels.into_iter();
     let points = points.into_iter().map(|(mut point, drafts)| {
         point.figures = drafts.into_iter().map(|draft| draft.finished(levels.next().flatten())).collect();
@@ -297,14 +300,12 @@ impl Comparison {
             for point in &self.points {
                 let figures = point.figures.iter().filter(|figure| figure.verdict == Some(verdict));
                 sentences.extend(figures.map(|figure| {
-                    let (title, ratio) = (figure.measure.title(), figure.ratio_words());
-                    format!(
-                        "{}: {title} of {} is {}: {ratio} times that of {}.",
-                        point.words(),
-                        self.b.label,
-                        verdict.word(),
-                        self.a.label
-                    )
+                    let (title, a, b) = (figure.measure.title(), &self.a.label, &self.b.label);
+                    let how = match &figure.beyond {
+                        Some(beyond) => beyond.sentence(a),
+                        None => format!("{} times that of {a}", figure.ratio_words()),
+                    };
+                    format!("{}: {title} of {b} is {}: {how}.", point.words(), verdict.word())
                 }));
             }
         }

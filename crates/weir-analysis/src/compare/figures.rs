@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::CLAIM_REPEATS;
 use super::Question;
+use super::beyond::{Allowed, Beyond, Tested};
 use super::dataset::{LoadPoint, Series};
 use super::effect::{Effect, Reading, is_alike};
 use super::holm;
@@ -50,6 +51,9 @@ pub struct FigureComparison {
     pub bias: Option<Bias>,
     /// What was done for the speed of the host; CPU time of a load alone has it.
     pub host_speed: Option<HostSpeed>,
+    /// How many repeats lie beyond what was measured, where one does: there is no ratio then, and counts and ranks decide.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub beyond: Option<Beyond>,
 }
 
 /// Direct of B over direct of A in the same figure: what the rig, the host and the time of day differ by.
@@ -108,6 +112,8 @@ pub(super) struct Draft {
     is_unresolved: bool,
     /// What one step of the measurement makes of the ratio, as logarithm; zero where values are exact.
     log_step: f64,
+    /// Repeats beyond what was measured, where a side has some.
+    pub(super) beyond: Option<Tested>,
     pub(super) is_judged: bool,
 }
 
@@ -145,13 +151,20 @@ pub(super) fn drafts(
     Measure::all().filter_map(draft).collect()
 }
 
-/// The two-sided level of error for the interval of each draft, `alpha` for all together; `None` for those that get no
-/// verdict.
+/// The two-sided level of error for each draft; `None` for those that get no verdict. Intervals are one family, with
+/// `alpha` for all together, and exact tests of repeats beyond what was measured are another: few repeats can never give
+/// these a p-value as small as a large family of intervals needs.
 pub(super) fn levels(drafts: &[&Draft], alpha: f64) -> Vec<Option<f64>> {
-    let judged = || drafts.iter().filter(|draft| draft.is_judged);
-    let p_values: Vec<f64> = judged().map(|draft| draft.p_value()).collect();
-    let mut levels = holm::levels(&p_values, alpha).into_iter();
-    drafts.iter().map(|draft| draft.is_judged.then(|| levels.next()).flatten()).collect()
+    let mut levels = vec![None; drafts.len()];
+    for is_beyond in [false, true] {
+        let is_meant = |draft: &&Draft| draft.is_judged && draft.beyond.is_some() == is_beyond;
+        let family: Vec<usize> = (0..drafts.len()).filter(|place| is_meant(&drafts[*place])).collect();
+        let p_values: Vec<f64> = family.iter().map(|place| drafts[*place].p_value()).collect();
+        for (place, level) in family.into_iter().zip(holm::levels(&p_values, alpha)) {
+            levels[place] = Some(level);
+        }
+    }
+    levels
 }
 
 impl Draft {
@@ -167,6 +180,8 @@ impl Draft {
         let raised = |figure: &Figure| -> Vec<(u32, f64)> {
             valid(figure).into_iter().map(|(repeat, value)| (repeat, raise(value))).collect()
         };
+        let allowed = Allowed { factor: 1.0 + margin, step: resolution.unwrap_or(0.0) };
+        let beyond = Tested::of(measure.beyond_words(), [a, b], resolution, allowed);
         let (of_a, of_b) = (raised(a), raised(b));
         let pairs: Vec<(f64, f64)> = of_b
             .iter()
@@ -181,17 +196,20 @@ impl Draft {
             true => Effect::paired(&pairs),
             false => Effect::unpaired(&values_a, &values_b),
         };
-        let effect = effect.map(Reading::from);
-        let is_unresolved = resolution
-            .is_some_and(|resolution| values_a.iter().chain(&values_b).all(|value| *value <= resolution));
-        let beyond = a.beyond_timeout || b.beyond_timeout;
-        let counts = match is_paired {
-            true => format!("{} in which both are valid", quantity::counted(pairs.len() as u64, "block")),
-            false => format!("A has {}, B {}", values_a.len(), values_b.len()),
+        let effect = effect.map(Reading::from).filter(|_| beyond.is_none());
+        let is_unresolved = beyond.is_none()
+            && resolution
+                .is_some_and(|resolution| values_a.iter().chain(&values_b).all(|value| *value <= resolution));
+        let [valid_a, valid_b] = match &beyond {
+            Some(beyond) => [beyond.counts.a.of, beyond.counts.b.of],
+            None => [values_a.len(), values_b.len()],
         };
-        let barred = if beyond {
-            let side = if a.beyond_timeout { "A" } else { "B" };
-            Some(format!("in one repeat of {side} it is beyond the time-out"))
+        let counts = match is_paired && beyond.is_none() {
+            true => format!("{} in which both are valid", quantity::counted(pairs.len() as u64, "block")),
+            false => format!("A has {valid_a}, B {valid_b}"),
+        };
+        let barred = if beyond.is_some() {
+            None
         } else if values_a.len() < 2 || values_b.len() < 2 {
             Some(format!("no interval, it needs two valid repeats of each: {counts}{}", voided(a, b)))
         } else if is_unresolved {
@@ -201,11 +219,11 @@ impl Draft {
         } else {
             alike(&values_a, &values_b, effect.map(|reading| reading.first))
         };
-        let fewest = values_a.len().min(values_b.len());
+        let fewest = valid_a.min(valid_b);
         let unclaimed = (fewest < CLAIM_REPEATS).then(|| {
             format!("better and worse need {CLAIM_REPEATS} valid repeats of each: {counts}{}", voided(a, b))
         });
-        let means = geometric_mean(&values_a).zip(geometric_mean(&values_b));
+        let means = geometric_mean(&values_a).zip(geometric_mean(&values_b)).filter(|_| beyond.is_none());
         let ratio = means.map(|(a, b)| b / a);
         let log_step = means.zip(resolution).map_or(0.0, |((a, b), step)| log_step(a.max(b), step));
         Self {
@@ -221,6 +239,7 @@ impl Draft {
             unclaimed,
             is_unresolved,
             log_step,
+            beyond,
             is_judged: false,
         }
     }
@@ -242,6 +261,9 @@ impl Draft {
             && !self.is_unresolved
             && self.unclaimed.is_none()
             && !self.is_within_bias();
+        if let Some(beyond) = &self.beyond {
+            return if may_claim { beyond.counts.p_value } else { 1.0 };
+        }
         let effect = self.effect.filter(|_| may_claim);
         effect.map_or(1.0, |effect| effect.p_value_beyond(self.log_margin() + self.log_step))
     }
@@ -256,26 +278,31 @@ impl Draft {
     }
 
     fn is_within_bias(&self) -> bool {
-        self.effect.is_some_and(|effect| effect.first.log_ratio.abs() <= self.log_bias())
+        match &self.beyond {
+            // Without a ratio nothing says that the difference is the greater one.
+            Some(_) => self.log_bias() > 0.0,
+            None => self.effect.is_some_and(|effect| effect.first.log_ratio.abs() <= self.log_bias()),
+        }
     }
 
     pub(super) fn finished(self, level: Option<f64>) -> FigureComparison {
         let effect = self.effect.filter(|_| self.barred.is_none() && !self.is_unresolved).zip(level);
-        let (verdict, why) = match (level, effect) {
-            (None, _) => (None, String::new()),
-            (Some(_), _) if self.is_unresolved && self.barred.is_none() => {
-                (Some(Verdict::Same), String::new())
-            }
-            (Some(_), None) => (Some(Verdict::Undecided), self.barred.clone().unwrap_or_default()),
-            (Some(level), Some((effect, _))) => {
-                let (verdict, why) = self.judged(effect, level);
-                (Some(verdict), why)
-            }
+        let judged = |level: f64| match (&self.beyond, effect) {
+            (Some(beyond), _) => self.judged_beyond(beyond, level),
+            (None, _) if self.is_unresolved && self.barred.is_none() => (Verdict::Same, String::new()),
+            (None, None) => (Verdict::Undecided, self.barred.clone().unwrap_or_default()),
+            (None, Some((effect, _))) => self.judged(effect, level),
         };
+        let (verdict, why) = level.map(judged).unzip();
+        let why = why.unwrap_or_default();
         let is_decided = verdict.is_some_and(|verdict| verdict != Verdict::Undecided);
+        // Even repeats of B that all lie beyond what was measured are no claim where A has too many of them.
+        let is_within_reach =
+            |beyond: &Tested| self.barred.is_none() && level.is_some_and(|level| beyond.least <= level);
+        let could_be = effect.is_some() || self.beyond.as_ref().is_some_and(is_within_reach);
         let granted = self.log_margin().max(self.log_bias()) + self.log_step;
         FigureComparison {
-            is_decidable: is_decided || (effect.is_some() && self.unclaimed.is_none()),
+            is_decidable: is_decided || (could_be && self.unclaimed.is_none()),
             interval: effect.map(|(effect, level)| {
                 let ([low, high], step) = (effect.interval(level), self.log_step.exp());
                 [(low / step).max(f64::MIN_POSITIVE), (high * step).min(f64::MAX)]
@@ -291,7 +318,26 @@ impl Draft {
             why,
             bias: self.bias,
             host_speed: self.host_speed,
+            beyond: self.beyond.map(|beyond| beyond.counts),
         }
+    }
+
+    /// The verdict of counts and ranks.
+    fn judged_beyond(&self, beyond: &Tested, level: f64) -> (Verdict, String) {
+        let counts = beyond.counts.words();
+        let why = match (&self.barred, &self.unclaimed, self.bias) {
+            (Some(barred), ..) => barred.clone(),
+            (_, Some(unclaimed), _) => format!("{counts}, and {unclaimed}"),
+            (.., Some(bias)) if bias.excludes_one() => {
+                format!("{counts}, but the rig itself differs: direct B / A {}", bias.words())
+            }
+            _ if beyond.counts.p_value <= level => {
+                let is_better = beyond.is_b_greater == self.measure.more_is_better();
+                return (if is_better { Verdict::Better } else { Verdict::Worse }, String::new());
+            }
+            _ => format!("{counts}, which can be chance"),
+        };
+        (Verdict::Undecided, why)
     }
 
     fn judged(&self, effect: Reading, level: f64) -> (Verdict, String) {

@@ -1,10 +1,10 @@
 //! Values of findings compared: which count as failures, which series belong together, and which guards hold for them.
 
-use weir_analysis::Figure;
 use weir_analysis::compare::{
     CompareError, Comparison, Dataset, FigureComparison, LoadPoint, Measure, Question, Series, Verdict,
     compare,
 };
+use weir_analysis::{Figure, Repeated, Sample};
 use weir_results::{
     ArrivalModel, Cell, CellOutcome, Changed, ColdStart, Found, Measurement, Reason, RouteChange, Stopped,
 };
@@ -311,4 +311,45 @@ fn a_difference_below_one_step_of_the_measurement_is_not_claimed() {
     // At a minute a step is no more than the margin bears.
     check(60.0, 60.9, Verdict::Same);
     check(3.0, 3.1, Verdict::Undecided);
+}
+
+/// Values of six repeats; `None` lies beyond what was measured.
+fn with_beyond(values: [Option<f64>; 6]) -> Series {
+    let repeated = |(repeat, value): (usize, Option<f64>)| Repeated {
+        repeat: repeat as u32,
+        sample: value.map_or(Sample::BeyondTimeout, Sample::Value),
+        reasons: Vec::new(),
+    };
+    let repeats: Vec<Repeated> = values.into_iter().enumerate().map(repeated).collect();
+    let beyond_timeout = values.contains(&None);
+    let valid = repeats.len();
+    series("recovery.time", Figure { repeats, valid, beyond_timeout, ..Figure::default() })
+}
+
+#[test]
+fn repeats_beyond_what_was_measured_rank_last() {
+    let check = |b: [Option<f64>; 6], verdict: Verdict, why: &str| {
+        let a = with_beyond(near(2.0).map(Some));
+        let of = pair(a.clone(), with_beyond(b), &asked(&["recovery.time"]));
+        assert_eq!((of.verdict, of.why.as_str()), (Some(verdict), why), "{:?}", of.beyond);
+        assert_eq!((of.ratio, of.interval), (None, None));
+        let turned = pair(with_beyond(b), a, &asked(&["recovery.time"]));
+        assert_eq!(turned.verdict == Some(Verdict::Better), verdict == Verdict::Worse);
+        assert!(of.is_decidable);
+    };
+    let late = Some(9.0);
+    check([None; 6], Verdict::Worse, "");
+    check([Some(2.0), None, None, None, None, None], Verdict::Worse, "");
+    // Those that recover take so much longer that the lower bounds of the others suffice.
+    check([late, late, late, late, late, None], Verdict::Worse, "");
+    check(
+        [Some(2.0), Some(2.0), None, None, None, None],
+        Verdict::Undecided,
+        "not before the next fault in 4 of 6 repeats of B and 0 of 6 of A, which can be chance",
+    );
+    check(
+        [Some(2.5), late, late, late, late, None],
+        Verdict::Undecided,
+        "not before the next fault in 1 of 6 repeats of B and 0 of 6 of A, which can be chance",
+    );
 }

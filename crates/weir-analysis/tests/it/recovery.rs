@@ -74,10 +74,14 @@ fn slow_seconds_count_but_not_those_of_the_drain_or_with_few_responses() {
 
 /// weir and nginx in six repeats: the last second with errors after the kill at 4.5 s, by repeat.
 fn compared(weir: &dyn Fn(u32) -> u32, nginx: &dyn Fn(u32) -> u32) -> Comparison {
+    compared_in(6, weir, nginx)
+}
+
+fn compared_in(repeats: u32, weir: &dyn Fn(u32) -> u32, nginx: &dyn Fn(u32) -> u32) -> Comparison {
     let of =
         |gateway: &str, last: &dyn Fn(u32) -> u32, repeat| faulted(gateway, repeat, &[(last(repeat), 1, 0)]);
     let cells: Vec<Cell> =
-        (0..6).flat_map(|repeat| [of("weir", weir, repeat), of("nginx", nginx, repeat)]).collect();
+        (0..repeats).flat_map(|repeat| [of("weir", weir, repeat), of("nginx", nginx, repeat)]).collect();
     let run = plan(run(&["weir", "nginx"], None), &cells);
     let side = |gateway| Dataset::of_run(&run, &cells, Some(gateway)).expect("it is in the run");
     compare(&side("weir"), &side("nginx"), &Question::default()).expect("one run")
@@ -119,9 +123,41 @@ fn a_difference_of_one_second_is_not_claimed() {
 }
 
 #[test]
-fn a_gateway_that_never_recovers_fails_the_comparison() {
+fn a_gateway_that_never_recovers_is_worse() {
     let comparison = compared(&|_| 4, &|_| 12);
-    assert!(comparison.is_worse(), "{comparison:#?}");
-    assert_eq!((comparison.failed.len(), comparison.not_reached.len()), (0, 1));
+    assert_eq!(verdict(&comparison), Some(Verdict::Worse), "{comparison:#?}");
+    assert!(comparison.is_worse());
+    assert_eq!(comparison.failed, [""; 0], "it answers requests");
+    assert!(comparison.not_reached.is_empty(), "the verdict says it");
     assert!(!compared(&|_| 12, &|_| 4).is_worse());
+}
+
+#[test]
+fn a_gateway_that_recovers_in_one_repeat_of_six_is_worse() {
+    let hardly = |repeat| if repeat == 3 { 4 } else { 12 };
+    let comparison = compared(&|_| 4, &hardly);
+    assert_eq!(verdict(&comparison), Some(Verdict::Worse), "{comparison:#?}");
+    let said = comparison.conclusions().join("\n");
+    assert!(
+        said.contains(
+            "of nginx is worse: not before the next fault in 5 of 6 repeats, and in 0 of 6 of weir."
+        ),
+        "{said}"
+    );
+    assert_eq!(verdict(&compared(&hardly, &|_| 4)), Some(Verdict::Better));
+}
+
+#[test]
+fn a_gateway_that_recovers_in_no_repeat_fails_the_comparison_however_few_there_are() {
+    let comparison = compared_in(1, &|_| 4, &|_| 12);
+    assert_eq!(verdict(&comparison), Some(Verdict::Undecided), "one repeat is no statistics");
+    let [words] = comparison.not_reached.as_slice() else { panic!("{comparison:#?}") };
+    assert!(
+        words.ends_with(
+            "recovery.time: not before the next fault in 1 of 1 repeat of nginx, and weir has 1 value"
+        ),
+        "{words}"
+    );
+    assert!(comparison.is_worse() && comparison.headline().contains("not reached: 1 metric"));
+    assert!(!compared_in(1, &|_| 12, &|_| 4).is_worse());
 }

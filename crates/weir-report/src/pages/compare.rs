@@ -125,6 +125,17 @@ fn reading(comparison: &Comparison) -> Vec<Fact> {
             the interval excludes 1, the rig itself differs, and smaller differences stay undecided.",
         ),
     ];
+    if comparison.points.iter().flat_map(|point| &point.figures).any(|of| of.beyond.is_some()) {
+        facts.push(Fact::new(
+            "Beyond",
+            format!(
+                "A repeat beyond what was measured (`> timeout`, `not before the next fault`) is a lower \
+                bound, so there is no ratio. Exact tests of counts and of ranks decide, with {} for all of \
+                these metrics together.",
+                tables::share(comparison.confidence)
+            ),
+        ));
+    }
     if comparison.knows_host_speed() {
         facts.push(Fact::new(
             "Rig",

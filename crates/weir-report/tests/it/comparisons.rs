@@ -1,7 +1,7 @@
 //! Comparisons in every format.
 
-use weir_analysis::Figure;
 use weir_analysis::compare::{Comparison, Dataset, Measure, Question, Series, Source, compare};
+use weir_analysis::{Figure, Repeated, Sample};
 
 use crate::fixture::{self, Scene};
 
@@ -76,6 +76,42 @@ fn an_interval_that_tells_nothing_is_no_number_in_any_format() {
     for end in json["points"][0]["figures"][0]["interval"].as_array().unwrap() {
         assert!(end.is_number(), "{json}");
     }
+}
+
+/// Recovery times of six repeats: all of A recover, so many of B do not.
+fn recovered(beyond: u32) -> Comparison {
+    let side = |label: &str, beyond: u32| {
+        let repeated = |repeat: u32| Repeated {
+            repeat,
+            sample: if repeat < beyond { Sample::BeyondTimeout } else { Sample::Value(2.0) },
+            reasons: Vec::new(),
+        };
+        let repeats = (0..6).map(repeated).collect();
+        let figure = Figure { repeats, valid: 6, beyond_timeout: beyond > 0, ..Figure::default() };
+        let measure = Measure::named("recovery.time").expect("a metric of a finding");
+        let series = vec![Series { figures: vec![(measure, figure)], ..Series::default() }];
+        let (notes, warnings) = (Vec::new(), Vec::new());
+        let source = Source::Foreign { program: "Locust", files: vec![label.into()], notes, warnings };
+        Dataset { label: label.into(), source, series }
+    };
+    compare(&side("old", 0), &side("new", beyond), &Question::default()).expect("one series each")
+}
+
+#[test]
+fn repeats_beyond_what_was_measured_are_told_in_the_words_of_their_metric() {
+    let comparison = recovered(5);
+    let terminal = weir_report::comparison_terminal(&comparison, 160, false);
+    let markdown = weir_report::comparison_markdown(&comparison);
+    for text in [&terminal, &markdown] {
+        let text = &text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let sentence = "of new is worse: not before the next fault in 5 of 6 repeats, and in 0 of 6 of old.";
+        assert!(text.contains(sentence), "{text}");
+        assert!(!text.contains("timeout in"), "{text}");
+    }
+    assert!(markdown.contains("Exact tests of counts and of ranks"), "{markdown}");
+    let terminal = weir_report::comparison_terminal(&recovered(2), 160, false);
+    let words = "not before the next fault in 2 of 6 repeats of B and 0 of 6 of A, which can be chance.";
+    assert!(terminal.split_whitespace().collect::<Vec<_>>().join(" ").contains(words), "{terminal}");
 }
 
 #[test]

@@ -122,19 +122,16 @@ fn grouped(
 
 /// Where, which figure, and it in A and in B.
 fn named(point: &PointComparison, of: &FigureComparison) -> Vec<Entry> {
-    let format = |value: f64| of.measure.words(value);
-    vec![
-        Entry::text(point.words()),
-        Entry::text(of.measure.title()),
-        of_side(&of.a, format),
-        of_side(&of.b, format),
-    ]
+    vec![Entry::text(point.words()), Entry::text(of.measure.title()), of_side(of, &of.a), of_side(of, &of.b)]
 }
 
 /// A figure of a side, whose interval is no numbers where it tells nothing.
-fn of_side(of: &Figure, format: impl Fn(f64) -> String) -> Entry {
-    let mut entry = figure(of, format);
-    if tells_nothing(of) {
+fn of_side(of: &FigureComparison, side: &Figure) -> Entry {
+    let mut entry = figure(side, |value| of.measure.words(value));
+    if side.beyond_timeout {
+        entry.text = of.measure.beyond_words().to_owned();
+    }
+    if tells_nothing(side) {
         entry.under = Some("any".into());
     }
     entry

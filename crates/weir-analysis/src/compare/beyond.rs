@@ -1,0 +1,243 @@
+//! Figures some of whose repeats lie beyond what was measured: a gateway that never recovered, a quantile among requests
+//! without a response. Such a repeat is no number, but a lower bound: it ranks behind every number.
+//!
+//! Two exact tests look at them, and each has a part of the level (Bonferroni with weights):
+//! - how many repeats of each side lie beyond: Boschloo's test of two binomial samples (R. D. Boschloo, Statistica
+//!   Neerlandica 24, 1970), which is Fisher's test with the error that it really has;
+//! - how all repeats rank: the rank-sum test with midranks, over all permutations (F. Wilcoxon, Biometrics Bulletin 1,
+//!   1945), after the margin and one step of the measurement are granted to the side that looks worse.
+//!
+//! The parts are such that six repeats of each decide with either test alone: five of six beyond against none, or six
+//! that all rank behind the other six. Both take samples as independent. Of blocks of one run that errs on the safe side:
+//! what a block does to both sides makes counts and ranks more alike, not less.
+
+use serde::Serialize;
+use statrs::distribution::{Binomial, Discrete, DiscreteCDF, Hypergeometric};
+
+use crate::figures::figure::{Figure, Sample};
+
+/// The part of the level that the test of counts has; the test of ranks has the rest.
+const COUNTS_PART: f64 = 0.7;
+/// Values of the common probability over which the test of counts looks for its greatest error.
+const PROBABILITIES: u32 = 400;
+/// P-values of tables this close, as share, are the same but for the rounding of floats.
+const SAME: f64 = 1e-9;
+
+/// How many repeats of both sides lie beyond what was measured.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Beyond {
+    /// What that means: `not before the next fault`.
+    pub words: &'static str,
+    /// Repeats of A.
+    pub a: Counted,
+    /// Repeats of B.
+    pub b: Counted,
+    /// The two-sided p-value of B being no different from A by more than the margin.
+    pub p_value: f64,
+}
+
+impl Beyond {
+    /// `not before the next fault in 5 of 6 repeats, and in 0 of 6 of old`.
+    pub fn sentence(&self, label_of_a: &str) -> String {
+        let Self { words, a, b, .. } = self;
+        format!(
+            "{words} in {} of {} repeats, and in {} of {} of {label_of_a}",
+            b.beyond, b.of, a.beyond, a.of
+        )
+    }
+
+    /// The same where sides have no names.
+    pub(super) fn words(&self) -> String {
+        let Self { words, a, b, .. } = self;
+        format!("{words} in {} of {} repeats of B and {} of {} of A", b.beyond, b.of, a.beyond, a.of)
+    }
+}
+
+/// Repeats beyond what was measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Counted {
+    /// Repeats beyond.
+    pub beyond: usize,
+    /// Repeats that count.
+    pub of: usize,
+}
+
+/// How far apart both sides may be without a claim.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Allowed {
+    /// As a factor, from 1.
+    pub(super) factor: f64,
+    /// As a difference: a step of the measurement.
+    pub(super) step: f64,
+}
+
+/// A figure with repeats beyond what was measured, as the tests see it.
+pub(super) struct Tested {
+    pub(super) counts: Beyond,
+    /// Whether B is the greater one.
+    pub(super) is_b_greater: bool,
+    /// The least p-value that any B with as many repeats could have had against this A.
+    pub(super) least: f64,
+}
+
+impl Tested {
+    /// Tests both sides; `None` if no repeat that counts lies beyond. Values below `floor` cannot be told apart.
+    pub(super) fn of(
+        words: &'static str,
+        [a, b]: [&Figure; 2],
+        floor: Option<f64>,
+        allowed: Allowed,
+    ) -> Option<Self> {
+        let [a, b] = [a, b].map(|figure| Ranked::of(figure, floor));
+        let [of_a, of_b] = [a.counted(), b.counted()];
+        if of_a.beyond + of_b.beyond == 0 {
+            return None;
+        }
+        let (p_value, is_b_greater) = a.test(&b, allowed);
+        let counts = Beyond { words, a: of_a, b: of_b, p_value };
+        Some(Self { counts, is_b_greater, least: a.least(of_b.of) })
+    }
+}
+
+/// The repeats of one side that count, infinite where they lie beyond.
+struct Ranked(Vec<f64>);
+
+impl Ranked {
+    fn of(figure: &Figure, floor: Option<f64>) -> Self {
+        let counted = figure.repeats.iter().filter(|repeated| repeated.reasons.is_empty());
+        let value = |sample: &Sample| match sample {
+            Sample::Value(value) => Some(floor.map_or(*value, |floor| value.max(floor))),
+            Sample::BeyondTimeout => Some(f64::INFINITY),
+            Sample::Missing => None,
+        };
+        Self(counted.filter_map(|repeated| value(&repeated.sample)).collect())
+    }
+
+    fn counted(&self) -> Counted {
+        Counted { beyond: self.0.iter().filter(|value| value.is_infinite()).count(), of: self.0.len() }
+    }
+
+    /// The two-sided p-value of the greater difference of both ways, and whether `other` is the greater one there.
+    fn test(&self, other: &Self, allowed: Allowed) -> (f64, bool) {
+        let (greater, less) = (self.is_exceeded_by(other, allowed), other.is_exceeded_by(self, allowed));
+        ((2.0 * greater.min(less)).min(1.0), greater <= less)
+    }
+
+    /// The least two-sided p-value that a test against as many repeats of another side as this has can give.
+    fn least(&self, others: usize) -> f64 {
+        let worst = Self(vec![f64::INFINITY; others]);
+        self.test(&worst, Allowed { factor: 1.0, step: 0.0 }).0
+    }
+
+    /// The p-value of `other` being no greater than this by more than is allowed.
+    fn is_exceeded_by(&self, other: &Self, allowed: Allowed) -> f64 {
+        let own: Vec<f64> = self.0.iter().map(|value| value * allowed.factor).collect();
+        let others: Vec<f64> = other.0.iter().map(|value| value - allowed.step).collect();
+        let counts = more_beyond(self.counted(), other.counted()) / COUNTS_PART;
+        counts.min(higher_ranks(&own, &others) / (1.0 - COUNTS_PART)).min(1.0)
+    }
+}
+
+/// Boschloo's p-value of `b` having no greater probability than `a`: the greatest probability, over all that both may have
+/// in common, of counts whose p-value by Fisher's test is as small.
+fn more_beyond(a: Counted, b: Counted) -> f64 {
+    let seen = fisher(a, b) * (1.0 + SAME);
+    let tables: Vec<(u64, u64)> = (0..=a.of)
+        .flat_map(|of_a| (0..=b.of).map(move |of_b| (of_a, of_b)))
+        .filter(|(of_a, of_b)| fisher(Counted { beyond: *of_a, ..a }, Counted { beyond: *of_b, ..b }) <= seen)
+        .map(|(of_a, of_b)| (of_a as u64, of_b as u64))
+        .collect();
+    let error = |at: u32| -> f64 {
+        let probability = f64::from(at) / f64::from(PROBABILITIES);
+        let counts = |of: usize| Binomial::new(probability, of as u64).expect("a probability");
+        let (of_a, of_b) = (counts(a.of), counts(b.of));
+        tables.iter().map(|(in_a, in_b)| of_a.pmf(*in_a) * of_b.pmf(*in_b)).sum()
+    };
+    (0..=PROBABILITIES).map(error).fold(0.0, f64::max)
+}
+
+/// Fisher's one-sided p-value of `b` having no greater probability than `a`.
+fn fisher(a: Counted, b: Counted) -> f64 {
+    if b.beyond == 0 {
+        return 1.0;
+    }
+    let (all, beyond) = ((a.of + b.of) as u64, (a.beyond + b.beyond) as u64);
+    let of_b = Hypergeometric::new(all, beyond, b.of as u64).expect("no more of a part than of the whole");
+    of_b.sf(b.beyond as u64 - 1)
+}
+
+/// The share of all ways to choose as many of both samples as `b` has whose ranks sum up to as much as those of `b`.
+fn higher_ranks(a: &[f64], b: &[f64]) -> f64 {
+    let mut all: Vec<f64> = a.iter().chain(b).copied().collect();
+    all.sort_by(f64::total_cmp);
+    // Twice the midrank is a whole number.
+    let twice = |value: f64| {
+        let below = all.iter().filter(|other| **other < value).count();
+        below + all.iter().filter(|other| **other <= value).count() + 1
+    };
+    let seen: usize = b.iter().map(|value| twice(*value)).sum();
+    let total: usize = all.iter().map(|value| twice(*value)).sum();
+    // Ways to choose so many that sum up to so much.
+    let mut ways = vec![vec![0.0_f64; total + 1]; b.len() + 1];
+    ways[0][0] = 1.0;
+    for rank in all.iter().map(|value| twice(*value)) {
+        for chosen in (1..=b.len()).rev() {
+            for sum in rank..=total {
+                ways[chosen][sum] += ways[chosen - 1][sum - rank];
+            }
+        }
+    }
+    let chosen = &ways[b.len()];
+    chosen[seen..].iter().sum::<f64>() / chosen.iter().sum::<f64>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn near(value: f64, expected: f64) {
+        assert!((value - expected).abs() < 1e-6, "{value} is not {expected}");
+    }
+
+    fn of(beyond: usize, of: usize) -> Counted {
+        Counted { beyond, of }
+    }
+
+    #[test]
+    fn counts_are_compared_as_the_papers_do() {
+        near(fisher(of(0, 6), of(5, 6)), 6.0 / 792.0);
+        near(fisher(of(0, 6), of(6, 6)), 1.0 / 924.0);
+        near(fisher(of(3, 6), of(0, 6)), 1.0);
+        // All tables that are as extreme, at a probability of one half: (0, 5), (1, 6) and (0, 6).
+        near(more_beyond(of(0, 6), of(5, 6)), 13.0 / 4_096.0);
+        near(more_beyond(of(0, 6), of(6, 6)), 1.0 / 4_096.0);
+        near(more_beyond(of(2, 6), of(0, 6)), 1.0);
+    }
+
+    #[test]
+    fn ranks_are_compared_over_all_permutations() {
+        near(higher_ranks(&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0]), 1.0 / 20.0);
+        near(higher_ranks(&[1.0, 2.0, 4.0], &[3.0, 5.0, 6.0]), 2.0 / 20.0);
+        near(higher_ranks(&[4.0, 5.0, 6.0], &[1.0, 2.0, 3.0]), 1.0);
+        // All ties: no way is more extreme than another.
+        near(higher_ranks(&[f64::INFINITY; 3], &[f64::INFINITY; 3]), 1.0);
+        near(higher_ranks(&[1.0; 6], &[f64::INFINITY; 6]), 1.0 / 924.0);
+    }
+
+    #[test]
+    fn six_repeats_of_each_decide_with_either_test() {
+        let allowed = Allowed { factor: 1.25, step: 1.0 };
+        let quick = Ranked(vec![2.0; 6]);
+        let (p, is_greater) = quick.test(&Ranked([vec![2.0], vec![f64::INFINITY; 5]].concat()), allowed);
+        assert!(p < 0.01 && is_greater, "{p}");
+        let late = Ranked([vec![9.0; 5], vec![f64::INFINITY]].concat());
+        let (p, is_greater) = late.test(&quick, allowed);
+        assert!(p < 0.01 && !is_greater, "{p}");
+        // A step and the margin are granted.
+        let hardly = Ranked([vec![3.4; 5], vec![f64::INFINITY]].concat());
+        assert!(quick.test(&hardly, allowed).0 > 0.1);
+        assert!(quick.least(6) < 0.01 && Ranked(vec![2.0; 3]).least(3) > 0.01);
+        near(Ranked(vec![f64::INFINITY; 6]).least(6), 1.0);
+    }
+}
