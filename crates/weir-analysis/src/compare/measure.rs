@@ -87,13 +87,14 @@ impl Measure {
         }
     }
 
-    /// The name in tables and sentences: `CPU per request`, `p99 latency`.
+    /// The name in tables and sentences: `CPU per request`, `p99 latency`. Of findings it is the name on command lines,
+    /// as headings of their columns mean nothing beside each other.
     pub fn title(self) -> String {
         match self {
             Self::Throughput => "throughput".into(),
             Self::CpuPerRequest => "CPU per request".into(),
             Self::Latency(_) => format!("{} latency", self.name()),
-            Self::Finding(of) => of.column.title.to_owned(),
+            Self::Finding(of) => of.compared.metric.to_owned(),
         }
     }
 

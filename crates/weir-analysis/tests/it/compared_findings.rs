@@ -353,3 +353,27 @@ fn repeats_beyond_what_was_measured_rank_last() {
         "not before the next fault in 1 of 6 repeats of B and 0 of 6 of A, which can be chance",
     );
 }
+
+#[test]
+fn sentences_name_metrics_of_findings_as_command_lines_do() {
+    let of = |gateway, series| gateway_of_a_run(gateway, vec![series]);
+    let old = of("old", of_values("recovery.time", near(2.0)));
+    let later = of("new", of_values("recovery.time", around(9.0)));
+    let comparison = compare(&old, &later, &Question::default()).unwrap();
+    let said = comparison.conclusions().join("\n");
+    assert!(said.contains("recovery.time of new is worse: 4.500 ("), "{said}");
+    let never = of("new", with_beyond([None; 6]));
+    let comparison = compare(&old, &never, &Question::default()).unwrap();
+    let said = comparison.conclusions().join("\n");
+    assert!(
+        said.ends_with(
+            "recovery.time of new is worse: not before the next fault in 6 of 6 repeats, and in 0 of 6 of old."
+        ),
+        "{said}"
+    );
+    for measure in
+        Measure::all().filter(|measure| measure.name().contains('.') && measure.name().contains('-'))
+    {
+        assert_eq!(measure.title(), measure.name());
+    }
+}

@@ -140,7 +140,7 @@ fn a_gateway_that_recovers_in_one_repeat_of_six_is_worse() {
     let said = comparison.conclusions().join("\n");
     assert!(
         said.contains(
-            "of nginx is worse: not before the next fault in 5 of 6 repeats, and in 0 of 6 of weir."
+            "recovery.time of nginx is worse: not before the next fault in 5 of 6 repeats, and in 0 of 6 of weir."
         ),
         "{said}"
     );

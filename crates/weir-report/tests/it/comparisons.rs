@@ -104,9 +104,9 @@ fn repeats_beyond_what_was_measured_are_told_in_the_words_of_their_metric() {
     let markdown = weir_report::comparison_markdown(&comparison);
     for text in [&terminal, &markdown] {
         let text = &text.split_whitespace().collect::<Vec<_>>().join(" ");
-        let sentence = "of new is worse: not before the next fault in 5 of 6 repeats, and in 0 of 6 of old.";
+        let sentence = "recovery.time of new is worse: not before the next fault in 5 of 6 repeats, and in 0 of 6 of old.";
         assert!(text.contains(sentence), "{text}");
-        assert!(!text.contains("timeout in"), "{text}");
+        assert!(!text.contains("timeout in") && !text.contains("Recovered within"), "{text}");
     }
     assert!(markdown.contains("Exact tests of counts and of ranks"), "{markdown}");
     let terminal = weir_report::comparison_terminal(&recovered(2), 160, false);
