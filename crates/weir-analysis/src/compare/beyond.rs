@@ -26,7 +26,7 @@ const SAME: f64 = 1e-9;
 /// How many repeats of both sides lie beyond what was measured.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Beyond {
-    /// What that means: `not before the next fault`.
+    /// What that means: `not recovered`.
     pub words: &'static str,
     /// Repeats of A.
     pub a: Counted,
@@ -37,7 +37,7 @@ pub struct Beyond {
 }
 
 impl Beyond {
-    /// `not before the next fault in 5 of 6 repeats, and in 0 of 6 of old`.
+    /// `not recovered in 5 of 6 repeats, and in 0 of 6 of old`.
     pub fn sentence(&self, label_of_a: &str) -> String {
         let Self { words, a, b, .. } = self;
         format!(

@@ -345,12 +345,12 @@ fn repeats_beyond_what_was_measured_rank_last() {
     check(
         [Some(2.0), Some(2.0), None, None, None, None],
         Verdict::Undecided,
-        "not before the next fault in 4 of 6 repeats of B and 0 of 6 of A, which can be chance",
+        "not recovered in 4 of 6 repeats of B and 0 of 6 of A, which can be chance",
     );
     check(
         [Some(2.5), late, late, late, late, None],
         Verdict::Undecided,
-        "not before the next fault in 1 of 6 repeats of B and 0 of 6 of A, which can be chance",
+        "not recovered in 1 of 6 repeats of B and 0 of 6 of A, which can be chance",
     );
 }
 
@@ -367,7 +367,7 @@ fn sentences_name_metrics_of_findings_as_command_lines_do() {
     let said = comparison.conclusions().join("\n");
     assert!(
         said.ends_with(
-            "recovery.time of new is worse: not before the next fault in 6 of 6 repeats, and in 0 of 6 of old."
+            "recovery.time of new is worse: not recovered in 6 of 6 repeats, and in 0 of 6 of old."
         ),
         "{said}"
     );

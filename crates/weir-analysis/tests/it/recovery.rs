@@ -140,7 +140,7 @@ fn a_gateway_that_recovers_in_one_repeat_of_six_is_worse() {
     let said = comparison.conclusions().join("\n");
     assert!(
         said.contains(
-            "recovery.time of nginx is worse: not before the next fault in 5 of 6 repeats, and in 0 of 6 of weir."
+            "recovery.time of nginx is worse: not recovered in 5 of 6 repeats, and in 0 of 6 of weir."
         ),
         "{said}"
     );
@@ -153,9 +153,7 @@ fn a_gateway_that_recovers_in_no_repeat_fails_the_comparison_however_few_there_a
     assert_eq!(verdict(&comparison), Some(Verdict::Undecided), "one repeat is no statistics");
     let [words] = comparison.not_reached.as_slice() else { panic!("{comparison:#?}") };
     assert!(
-        words.ends_with(
-            "recovery.time: not before the next fault in 1 of 1 repeat of nginx, and weir has 1 value"
-        ),
+        words.ends_with("recovery.time: not recovered in 1 of 1 repeat of nginx, and weir has 1 value"),
         "{words}"
     );
     assert!(comparison.is_worse() && comparison.headline().contains("not reached: 1 metric"));

@@ -129,7 +129,7 @@ fn reading(comparison: &Comparison) -> Vec<Fact> {
         facts.push(Fact::new(
             "Beyond",
             format!(
-                "A repeat beyond what was measured (`> timeout`, `not before the next fault`) is a lower \
+                "A repeat beyond what was measured (`> timeout`, `not recovered`) is a lower \
                 bound, so there is no ratio. Exact tests of counts and of ranks decide, with {} for all of \
                 these metrics together.",
                 tables::share(comparison.confidence)

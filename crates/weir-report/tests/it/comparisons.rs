@@ -104,13 +104,14 @@ fn repeats_beyond_what_was_measured_are_told_in_the_words_of_their_metric() {
     let markdown = weir_report::comparison_markdown(&comparison);
     for text in [&terminal, &markdown] {
         let text = &text.split_whitespace().collect::<Vec<_>>().join(" ");
-        let sentence = "recovery.time of new is worse: not before the next fault in 5 of 6 repeats, and in 0 of 6 of old.";
+        let sentence =
+            "recovery.time of new is worse: not recovered in 5 of 6 repeats, and in 0 of 6 of old.";
         assert!(text.contains(sentence), "{text}");
         assert!(!text.contains("timeout in") && !text.contains("Recovered within"), "{text}");
     }
     assert!(markdown.contains("Exact tests of counts and of ranks"), "{markdown}");
     let terminal = weir_report::comparison_terminal(&recovered(2), 160, false);
-    let words = "not before the next fault in 2 of 6 repeats of B and 0 of 6 of A, which can be chance.";
+    let words = "not recovered in 2 of 6 repeats of B and 0 of 6 of A, which can be chance.";
     assert!(terminal.split_whitespace().collect::<Vec<_>>().join(" ").contains(words), "{terminal}");
 }
 
