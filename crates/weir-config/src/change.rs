@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use weir_document::Problem;
+
 use crate::files::Content;
 use crate::model::{Backend, Configuration, Listener, Route, Settings};
-use crate::problem::Problem;
 
 /// Identifies a resource. Listeners and routes of a file are identified by their positions, as in `routes[3]`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,8 +1,9 @@
 //! Validation of single resources. How resources fit together is checked in [`crate::resources`].
 
+use weir_document::Problem;
+
 use crate::change::Resource;
 use crate::model::settings;
-use crate::problem::Problem;
 
 mod backend;
 mod listener;

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rustls::sign::CertifiedKey;
+use weir_document::Problem;
 
 use crate::change::Key;
-use crate::files::{Content, FileProblem, content};
+use crate::files::{Content, FileProblem, content, line_problem};
 use crate::model::Listener;
-use crate::problem::Problem;
 use crate::resources::Resources;
 use crate::resources::consistency::Trial;
 use crate::tls::pairs::{PairLoader, Pairs};
@@ -286,7 +286,7 @@ fn read_tokens(
         Some((same, tokens)) if same == content => Ok((same.clone(), Arc::clone(tokens))),
         _ => match TokenSet::read(content.bytes()) {
             Ok(tokens) => Ok((content.clone(), Arc::new(tokens))),
-            Err(wrong) => Err(wrong.problem(place, file)),
+            Err(wrong) => Err(line_problem(wrong, place, file)),
         },
     }
 }

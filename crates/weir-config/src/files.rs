@@ -4,19 +4,15 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::problem::Problem;
+use weir_document::Problem;
 
 /// The content of a file. It can be a private key, so it is never printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Content(Arc<[u8]>);
 
-/// A problem in a file of lines. Line numbers start at 1.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct LineProblem {
-    pub(crate) line: usize,
-    pub(crate) message: &'static str,
-    pub(crate) remedy: &'static str,
-}
+/// A line of a file, from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Line(pub(crate) usize);
 
 /// The files of one resource.
 pub(crate) struct Files<'f> {
@@ -51,13 +47,6 @@ impl fmt::Debug for Content {
     }
 }
 
-impl LineProblem {
-    /// The problem as reported for `file`, the value of the field `place`.
-    pub(crate) fn problem(&self, place: impl Into<String>, file: &str) -> Problem {
-        Problem::new(place, format!("`{file}`, line {}: {}", self.line, self.message)).help(self.remedy)
-    }
-}
-
 impl FileProblem {
     pub(crate) fn new<'n>(problem: Problem, files: impl IntoIterator<Item = &'n str>) -> Box<FileProblem> {
         Box::new(FileProblem { problem, files: files.into_iter().map(str::to_owned).collect() })
@@ -78,8 +67,14 @@ impl Files<'_> {
     }
 
     pub(crate) fn problem(&self, field: &str, file: &str, message: String, remedy: &str) -> Box<FileProblem> {
-        FileProblem::new(Problem::new(self.place(field), message).help(remedy), [file])
+        FileProblem::new(Problem::of(self.place(field), message).help(remedy), [file])
     }
+}
+
+/// The problem of a line as reported for `file`, the value of the field `place`.
+pub(crate) fn line_problem(problem: Problem<Line>, place: impl Into<String>, file: &str) -> Problem {
+    let Problem { place: Line(line), message, remedy } = problem;
+    Problem::of(place, format!("`{file}`, line {line}: {message}")).help(remedy)
 }
 
 /// The content of `file`, the value of the field `place`.
@@ -89,7 +84,7 @@ pub(crate) fn content<'f>(
     file: &str,
 ) -> Result<&'f Content, Problem> {
     files.get(file).ok_or_else(|| {
-        Problem::new(place, format!("the content of `{file}` is missing"))
+        Problem::of(place, format!("the content of `{file}` is missing"))
             .help("pass it together with its name")
     })
 }

@@ -61,7 +61,6 @@ pub use model::{
     UpstreamAddress, ValueMatch,
 };
 pub use path::{EscapedSlashes, NormalTarget, PathParameters, PathProblem, PathRules, Unroutable, rewritten};
-pub use problem::Problem;
 pub use schema::{reference, schema};
 pub use state::{Applied, State};
 pub use summary::{CertificateSummary, ListenerSummary, Summary};

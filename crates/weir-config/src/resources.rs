@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use weir_document::Problem;
+
 use crate::change::{Change, Key, Refused, Resource};
 use crate::check::check;
 use crate::collections::Slots;
@@ -10,7 +12,6 @@ use crate::files::Content;
 use crate::matching::entry::RouteEntry;
 use crate::matching::pattern::Patterns;
 use crate::model::{Backend, Listener, Route, Settings};
-use crate::problem::Problem;
 
 pub(crate) mod before;
 pub(crate) mod consistency;

@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use weir_document::Problem;
+
 use crate::change::{Batch, Key, Policy, Refused};
 use crate::check::unknown_backend;
 use crate::credentials::Credentials;
 use crate::matching::entry::key_order;
 use crate::model::{Listener, Route};
-use crate::problem::Problem;
 use crate::resources::Resources;
 use crate::resources::before::Before;
 use crate::resources::consistency::{SUGGESTIONS_MAX, Trial};

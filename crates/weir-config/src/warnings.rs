@@ -6,9 +6,10 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
+use weir_document::Problem;
+
 use crate::model::Balance;
 use crate::model::{Backend, ClientAuth, Listener, Route, SYSTEM_AUTHORITIES};
-use crate::problem::Problem;
 use crate::state::State;
 use crate::table::Table;
 use crate::tls::certificates::{is_carried, names_of};
@@ -54,7 +55,7 @@ impl State {
         let answers = |listener: &Listener| listener.passthrough.is_empty() || listener.tls.is_some();
         let is_bare = self.resources.routes.is_empty() && self.resources.listeners.values().any(answers);
         is_bare.then(|| {
-            Problem::new("routes", "no route is configured: every request gets 404")
+            Problem::of("routes", "no route is configured: every request gets 404")
                 .help("add one: `routes: [{ path: /, backend: NAME }]`")
         })
     }
@@ -75,7 +76,7 @@ impl State {
         let unused = self.resources.backends.keys().filter(|name| !used.contains(name.as_str()));
         unused
             .map(|name| {
-                Problem::new(format!("backends.{name}"), "no route uses this backend")
+                Problem::of(format!("backends.{name}"), "no route uses this backend")
                     .help("use it in a route, or remove it")
             })
             .collect()
@@ -104,14 +105,14 @@ impl State {
                     listener.address
                 );
                 found.push(
-                    Problem::new(key, message)
+                    Problem::of(key, message)
                         .help("add `tls` with `client_ca` to this listener, or remove it"),
                 );
             }
             if let Some(entry) = with_tokens {
                 let message =
                     format!("bearer tokens for {} reach {} unencrypted", entry.key, listener.address);
-                found.push(Problem::new(key, message).help("add `tls` to this listener"));
+                found.push(Problem::of(key, message).help("add `tls` to this listener"));
             }
         }
         found
@@ -130,7 +131,7 @@ impl State {
         shown
             .map(|shown| {
                 let message = format!("`{}` is valid for none of the hosts in `routes`", shown.file);
-                Problem::new(shown.place, message)
+                Problem::of(shown.place, message)
                     .help("use a certificate for these hosts, or add a route for the hosts of this one")
             })
             .collect()
@@ -147,7 +148,7 @@ impl State {
         });
         mismatched
             .map(|(place, file, host)| {
-                Problem::new(
+                Problem::of(
                     place,
                     format!("clients of `{host}` get `{file}`, which is not valid for this host"),
                 )
@@ -168,7 +169,7 @@ impl State {
                 .filter_map(|v| validity_problem(file, v, now_s));
             // One certificate of a chain is enough.
             found.extend(
-                ended.take(1).map(|(message, remedy)| Problem::new(place.as_str(), message).help(remedy)),
+                ended.take(1).map(|(message, remedy)| Problem::of(place.as_str(), message).help(remedy)),
             );
         }
         found
@@ -214,7 +215,7 @@ fn unmatched_preflights(key: &str, route: &Route) -> Option<Problem> {
         && !route.methods.is_empty()
         && !route.methods.iter().any(|method| method == "OPTIONS");
     rejects_preflights.then(|| {
-        Problem::new(
+        Problem::of(
             format!("{key}.methods"),
             "`cors` requires OPTIONS for preflight requests, but the route does not match OPTIONS",
         )
@@ -225,7 +226,7 @@ fn unmatched_preflights(key: &str, route: &Route) -> Option<Problem> {
 fn no_weight(key: &str, route: &Route) -> Option<Problem> {
     let is_bare = route.backends.iter().any(|backends| backends.iter().all(|backend| backend.weight == 0));
     is_bare.then(|| {
-        Problem::new(format!("{key}.backends"), "all weights are 0: every request gets 500").help(GIVE_WEIGHT)
+        Problem::of(format!("{key}.backends"), "all weights are 0: every request gets 500").help(GIVE_WEIGHT)
     })
 }
 
@@ -241,7 +242,7 @@ fn no_endpoint(name: &str, backend: &Backend) -> Option<Problem> {
         (false, _) => ("all weights are 0", "", GIVE_WEIGHT),
     };
     let message = format!("{what}: requests for this backend get 503{except}");
-    Some(Problem::new(format!("backends.{name}.endpoints"), message).help(remedy))
+    Some(Problem::of(format!("backends.{name}.endpoints"), message).help(remedy))
 }
 
 fn requires_client_certificates(listener: &Listener) -> bool {

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use weir_config::{Key, Problem, Resource, Table};
+use weir_config::{Key, Resource, Table};
+use weir_document::Problem;
 use weir_manifests::translate;
 
 use crate::documents::{Compact, Documents, Form};
@@ -123,7 +124,7 @@ impl Assembly {
         }
         if let Some(other) = self.places.own_settings(file) {
             let message = format!("{} also contains gateway-wide settings", other.display());
-            let problem = Problem::new(Places::prefix(file).trim_end(), message);
+            let problem = Problem::of(Places::prefix(file).trim_end(), message);
             problems.push(
                 problem.help("keep all fields except `listeners`, `routes` and `backends` in one file"),
             );
@@ -135,7 +136,7 @@ impl Assembly {
 fn twice(name: &str, other: Option<&Path>) -> Problem {
     let other = other.map_or("another file".to_owned(), |other| other.display().to_string());
     let message = format!("{other} also defines a backend with this name");
-    Problem::new(format!("backends.{name}"), message).help("rename or remove one of them")
+    Problem::of(format!("backends.{name}"), message).help("rename or remove one of them")
 }
 
 #[cfg(test)]

@@ -6,7 +6,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{Access, access};
 use serde::Serialize;
-use weir_config::{Problem, Summary, Table};
+use weir_config::{Summary, Table};
+use weir_document::Problem;
 
 use crate::documents::Documents;
 use crate::file::FileSource;
@@ -89,7 +90,7 @@ fn unwritable_log(table: &Table) -> Option<Problem> {
         io::ErrorKind::NotFound => "create the directory; the gateway's user must be able to write there",
         _ => "give the gateway's user write permission there",
     };
-    Some(Problem::new("access_log.file", message).help(remedy))
+    Some(Problem::of("access_log.file", message).help(remedy))
 }
 
 fn is_writable(file: &Path) -> io::Result<()> {

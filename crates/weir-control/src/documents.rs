@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use weir_config::{Key, Resource};
-use weir_document::DocumentError;
+use weir_document::{Position, Problem};
 use weir_manifests::Read;
 
 use crate::parts::{self, Parts};
@@ -120,7 +120,7 @@ impl Documents {
     }
 }
 
-fn parse(file: &Path, text: &str) -> Result<Form, Vec<DocumentError>> {
+fn parse(file: &Path, text: &str) -> Result<Form, Vec<Problem<Position>>> {
     let name = file.display().to_string();
     if weir_manifests::has_manifests(&name, text) {
         return weir_manifests::read(&name, text).map(Form::Manifests);

@@ -6,7 +6,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use weir_config::{Batch, Change, Content, Key, Policy, Problem, Resource, SYSTEM_AUTHORITIES, State, Table};
+use weir_config::{Batch, Change, Content, Key, Policy, Resource, SYSTEM_AUTHORITIES, State, Table};
+use weir_document::Problem;
 
 use crate::authorities::system_authorities;
 use crate::check::Look;

@@ -18,7 +18,7 @@ mod watched;
 
 pub use check::{Report, check};
 pub use file::FileSource;
-pub use problem::{PlacedProblem, Severity, SourceError};
+pub use problem::{Place, PlacedProblem, Severity, SourceError};
 pub use refresh::Refreshed;
 pub use stamp::{Stamp, Stamps};
 pub use watch::Watch;

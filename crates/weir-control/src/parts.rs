@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 use weir_config::{Configuration, Key};
-use weir_document::{DocumentError, Part, wrong_part};
+use weir_document::{Part, Position, Problem, wrong_part};
 
 use crate::problem::problems_max;
 
@@ -24,7 +24,7 @@ pub(crate) struct Parts {
     /// The resources that could not be made out.
     pub(crate) unread: BTreeSet<Key>,
     /// Why the first of them could not.
-    pub(crate) errors: Vec<DocumentError>,
+    pub(crate) errors: Vec<Problem<Position>>,
     /// How many others were not looked into.
     pub(crate) untold: usize,
 }
@@ -33,7 +33,7 @@ pub(crate) struct Parts {
 ///
 /// # Errors
 /// When it is no document, so that nothing can be made of it.
-pub(crate) fn read(name: &str, text: &str) -> Result<Parts, DocumentError> {
+pub(crate) fn read(name: &str, text: &str) -> Result<Parts, Problem<Position>> {
     match weir_document::read(name, text) {
         Ok(configuration) => {
             Ok(Parts { configuration, unread: BTreeSet::new(), errors: Vec::new(), untold: 0 })
@@ -61,7 +61,7 @@ fn read_apart(name: &str, text: &str) -> Option<Parts> {
 struct Apart<'d> {
     name: &'d str,
     text: &'d str,
-    errors: Vec<DocumentError>,
+    errors: Vec<Problem<Position>>,
     untold: usize,
     unread: BTreeSet<Key>,
 }
@@ -129,10 +129,10 @@ impl Apart<'_> {
 }
 
 /// The error, which tells the option of the command line where the part is one.
-fn with_option(part: Part<'_>, error: DocumentError) -> DocumentError {
+fn with_option(part: Part<'_>, error: Problem<Position>) -> Problem<Position> {
     let option = OPTIONS.iter().find(|(name, _)| matches!(part, Part::Field(field) if field == *name));
     let Some((_, option)) = option else { return error };
-    DocumentError { remedy: format!("it is a command-line option: `{option}`"), ..error }
+    error.help(format!("it is a command-line option: `{option}`"))
 }
 
 /// Whether a configuration can have this field.
@@ -192,6 +192,6 @@ limits: { head: 1KiB, fields: many, body: 10 }
     #[test]
     fn what_is_no_document_is_one_error() {
         let error = read("a.yaml", "listeners: [\n").unwrap_err();
-        assert!(error.line > 0, "{error}");
+        assert!(error.place.line > 0, "{error}");
     }
 }

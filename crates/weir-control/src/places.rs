@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use weir_config::Problem;
-use weir_document::DocumentError;
+use weir_document::{Position, Problem};
 use weir_manifests::{Misfit, Read, Translation};
 
 use crate::documents::{Documents, Form};
-use crate::problem::{PROBLEMS_MAX, PlacedProblem, Severity, SourceError, problems_max};
+use crate::problem::{PROBLEMS_MAX, Place, PlacedProblem, SourceError, problems_max};
 
 /// Which file each part of a configuration came from.
 #[derive(Debug, Default)]
@@ -20,14 +19,6 @@ pub(crate) struct Places {
     settings: Option<PathBuf>,
     /// What became of manifests.
     pub(crate) translation: Translation,
-}
-
-/// A field of a file.
-struct Place {
-    file: PathBuf,
-    line_and_column: Option<(u64, u64)>,
-    /// As messages name it, with the resource that it belongs to.
-    field: String,
 }
 
 impl Places {
@@ -68,8 +59,9 @@ impl Places {
     /// The first problems, each with its line.
     pub(crate) fn tell(&self, documents: &Documents, problems: Vec<Problem>) -> Vec<PlacedProblem> {
         let manifests = Places::manifests(documents);
-        let placed = |Problem { place, message, remedy }: Problem| {
-            self.place(documents, &manifests, &place).tell(message, remedy)
+        let placed = |problem: Problem| {
+            let place = self.place(documents, &manifests, &problem.place);
+            problem.at(place).into()
         };
         first(&self.path, PROBLEMS_MAX, 0, problems, placed)
     }
@@ -85,7 +77,7 @@ impl Places {
             let place = in_manifest(documents, manifests[misfit.manifest], &misfit.path);
             let other = misfit.other.map(|other| in_manifest(documents, manifests[other], "metadata.name"));
             let other = other.map_or(String::new(), |other| format!(", at {}", other.position()));
-            place.tell(format!("{}{other}", misfit.message), Some(misfit.remedy))
+            Problem::new(format!("{}{other}", misfit.message), misfit.remedy).at(place).into()
         };
         SourceError::Problems(first(&self.path, PROBLEMS_MAX, 0, misfits, placed))
     }
@@ -101,7 +93,7 @@ impl Places {
             false => (self.path.as_path(), place),
         };
         let text = documents.text(file).unwrap_or_default();
-        Place::in_text(file, &text, field)
+        in_text(file, &text, field)
     }
 
     /// The file, and the field there; the directory itself where it is no file's.
@@ -128,34 +120,11 @@ impl Places {
     }
 }
 
-impl Place {
-    /// That of a field in the text of a file of the compact form.
-    fn in_text(file: &Path, text: &str, field: &str) -> Place {
-        let line_and_column = weir_document::place_of_field(text, field);
-        Place { file: file.to_owned(), line_and_column, field: field.to_owned() }
-    }
-
-    /// `gateway.yaml:3:5`
-    fn position(&self) -> String {
-        let file = self.file.display();
-        match self.line_and_column {
-            Some((line, column)) => format!("{file}:{line}:{column}"),
-            None => file.to_string(),
-        }
-    }
-
-    fn tell(self, message: String, remedy: Option<String>) -> PlacedProblem {
-        let (line, column) = self.line_and_column.unzip();
-        PlacedProblem {
-            severity: Severity::Error,
-            file: self.file.display().to_string(),
-            line,
-            column,
-            field: Some(self.field).filter(|field| !field.is_empty()),
-            message,
-            remedy,
-        }
-    }
+/// The place of a field in the text of a file of the compact form.
+fn in_text(file: &Path, text: &str, field: &str) -> Place {
+    let line_and_column = weir_document::place_of_field(text, field);
+    let field = Some(field.to_owned()).filter(|field| !field.is_empty());
+    Place { file: file.display().to_string(), line_and_column, field }
 }
 
 fn in_manifest(documents: &Documents, (file, read): (&Path, &Read), path: &str) -> Place {
@@ -164,14 +133,14 @@ fn in_manifest(documents: &Documents, (file, read): (&Path, &Read), path: &str) 
     let line_and_column = text.and_then(|text| read.place(&name, &text, path));
     let dot = if path.is_empty() { "" } else { ": " };
     let field = format!("{}{dot}{path}", read.manifest.title());
-    Place { file: file.to_owned(), line_and_column, field }
+    Place { file: name, line_and_column, field: Some(field).filter(|field| !field.is_empty()) }
 }
 
 /// The first problems of a file of the compact form, each with its line. `untold` ones are only counted.
 pub(crate) fn told(
     file: &Path,
     text: &str,
-    errors: Vec<DocumentError>,
+    errors: Vec<Problem<Position>>,
     problems: Vec<Problem>,
     untold: usize,
 ) -> Vec<PlacedProblem> {
@@ -179,8 +148,9 @@ pub(crate) fn told(
     let all: Vec<Told> = errors.chain(problems.into_iter().map(Told::Problem)).collect();
     let placed = |told| match told {
         Told::Document(error) => error.into(),
-        Told::Problem(Problem { place, message, remedy }) => {
-            Place::in_text(file, text, &place).tell(message, remedy)
+        Told::Problem(problem) => {
+            let place = in_text(file, text, &problem.place);
+            problem.at(place).into()
         }
     };
     first(file, problems_max(text), untold, all, placed)
@@ -188,12 +158,12 @@ pub(crate) fn told(
 
 /// What is wrong with the form of a document, or with what it says.
 enum Told {
-    Document(DocumentError),
+    Document(Problem<Position>),
     Problem(Problem),
 }
 
 /// What is wrong with the form of files at `path`, the first of it.
-pub(crate) fn told_documents(path: &Path, errors: Vec<DocumentError>) -> SourceError {
+pub(crate) fn told_documents(path: &Path, errors: Vec<Problem<Position>>) -> SourceError {
     SourceError::Problems(first(path, PROBLEMS_MAX, 0, errors, PlacedProblem::from))
 }
 
@@ -207,11 +177,15 @@ fn first<P>(
 ) -> Vec<PlacedProblem> {
     let more = problems.len().saturating_sub(most) + untold;
     let mut told: Vec<PlacedProblem> = problems.into_iter().take(most).map(placed).collect();
-    told.sort_by(|a, b| (&a.file, a.line, a.column).cmp(&(&b.file, b.line, b.column)));
+    told.sort_by(|a, b| {
+        let (a, b) = (&a.problem.place, &b.problem.place);
+        (&a.file, a.line_and_column).cmp(&(&b.file, b.line_and_column))
+    });
     if more > 0 {
         let plural = if more == 1 { "" } else { "s" };
         let message = format!("and {more} more problem{plural} like these");
-        told.push(PlacedProblem::of_file(&path.display().to_string(), message, None));
+        let place = Place::of_file(&path.display().to_string());
+        told.push(Problem::new(message, "").at(place).into());
     }
     told
 }

@@ -2,9 +2,10 @@
 
 use std::{fmt, io};
 
-use serde::Serialize;
-use weir_config::{Problem, SYSTEM_AUTHORITIES};
-use weir_document::DocumentError;
+use serde::ser::SerializeStruct as _;
+use serde::{Serialize, Serializer};
+use weir_config::SYSTEM_AUTHORITIES;
+use weir_document::{Position, Problem};
 
 /// How many problems are told at once: the others may go with these.
 pub(crate) const PROBLEMS_MAX: usize = 32;
@@ -34,7 +35,7 @@ pub enum SourceError {
     },
     /// The file's fault: it is no document of the right form.
     #[error("{0}")]
-    Document(DocumentError),
+    Document(Problem<Position>),
     /// The file's fault: what it says is not of the right form, or does not hold together.
     #[error("{}", .0.first().map_or_else(String::new, ToString::to_string))]
     Problems(Vec<PlacedProblem>),
@@ -51,22 +52,23 @@ pub enum Severity {
 }
 
 /// A problem with its line in the file: `gateway.yaml:3:5: routes[0].backend: no backend is named `apy``.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlacedProblem {
     /// Whether it keeps the configuration from coming into force.
     pub severity: Severity,
-    /// The file's name as it was given.
+    /// The problem.
+    pub problem: Problem<Place>,
+}
+
+/// A field of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Name of the file as given.
     pub file: String,
-    /// The line, from 1, where it is known.
-    pub line: Option<u64>,
-    /// The column in characters, from 1, where it is known.
-    pub column: Option<u64>,
-    /// The field, where it is not only known by its line: `routes[0].backend`.
+    /// Line, and column in characters, both from 1, if known.
+    pub line_and_column: Option<(u64, u64)>,
+    /// The field, `routes[0].backend`, with its resource; `None` if only the line is known.
     pub field: Option<String>,
-    /// What is wrong.
-    pub message: String,
-    /// What would be right, where that can be told.
-    pub remedy: Option<String>,
 }
 
 impl SourceError {
@@ -75,11 +77,12 @@ impl SourceError {
         match self {
             SourceError::Unreadable { path, error } => {
                 let message = format!("cannot read: {error}");
-                vec![PlacedProblem::of_file(path, message, Some(remedy_of(error)))]
+                vec![Problem::new(message, remedy_of(error)).at(Place::of_file(path)).into()]
             }
             SourceError::NoFiles { path } => {
-                let message = "the directory has no .yaml, .yml or .json file".to_owned();
-                vec![PlacedProblem::of_file(path, message, Some("add one, or name another directory"))]
+                let message = "the directory has no .yaml, .yml or .json file";
+                let problem = Problem::new(message, "add one, or name another directory");
+                vec![problem.at(Place::of_file(path)).into()]
             }
             SourceError::Document(error) => vec![error.clone().into()],
             SourceError::Problems(problems) => problems.clone(),
@@ -93,53 +96,69 @@ impl SourceError {
 }
 
 impl PlacedProblem {
-    /// One of the whole file.
-    pub(crate) fn of_file(file: &str, message: String, remedy: Option<&str>) -> PlacedProblem {
-        PlacedProblem {
-            severity: Severity::Error,
-            file: file.to_owned(),
-            line: None,
-            column: None,
-            field: None,
-            message,
-            remedy: remedy.map(str::to_owned),
-        }
-    }
-
     /// The problem as a line, and its remedy as another.
     pub fn lines(&self) -> impl Iterator<Item = String> + use<> {
-        with_remedy(self.to_string(), self.remedy.as_deref())
+        with_remedy(self.to_string(), &self.problem.remedy)
+    }
+}
+
+impl Serialize for PlacedProblem {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Problem { place, message, remedy } = &self.problem;
+        let (line, column) = place.line_and_column.unzip();
+        let mut fields = serializer.serialize_struct("PlacedProblem", 7)?;
+        fields.serialize_field("severity", &self.severity)?;
+        fields.serialize_field("file", &place.file)?;
+        fields.serialize_field("line", &line)?;
+        fields.serialize_field("column", &column)?;
+        fields.serialize_field("field", &place.field)?;
+        fields.serialize_field("message", message)?;
+        fields.serialize_field("remedy", &Some(remedy).filter(|remedy| !remedy.is_empty()))?;
+        fields.end()
+    }
+}
+
+impl Place {
+    /// The file as a whole.
+    pub(crate) fn of_file(file: &str) -> Place {
+        Place { file: file.to_owned(), line_and_column: None, field: None }
+    }
+
+    /// `gateway.yaml:3:5`
+    pub(crate) fn position(&self) -> String {
+        match self.line_and_column {
+            Some((line, column)) => format!("{}:{line}:{column}", self.file),
+            None => self.file.clone(),
+        }
     }
 }
 
 impl fmt::Display for PlacedProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:", self.file)?;
-        if let (Some(line), Some(column)) = (self.line, self.column) {
-            write!(f, "{line}:{column}:")?;
-        }
+        let Problem { place, message, .. } = &self.problem;
+        write!(f, "{}:", place.position())?;
         if self.severity == Severity::Warning {
             f.write_str(" warning:")?;
         }
-        if let Some(field) = &self.field {
+        if let Some(field) = &place.field {
             write!(f, " {field}:")?;
         }
-        write!(f, " {}", self.message)
+        write!(f, " {message}")
     }
 }
 
-impl From<DocumentError> for PlacedProblem {
-    fn from(error: DocumentError) -> PlacedProblem {
-        let known = |number: u64| (error.line > 0).then_some(number);
-        PlacedProblem {
-            severity: Severity::Error,
-            line: known(error.line),
-            column: known(error.column),
-            file: error.source_name,
-            field: None,
-            message: error.message,
-            remedy: Some(error.remedy),
-        }
+impl From<Problem<Place>> for PlacedProblem {
+    fn from(problem: Problem<Place>) -> PlacedProblem {
+        PlacedProblem { severity: Severity::Error, problem }
+    }
+}
+
+impl From<Problem<Position>> for PlacedProblem {
+    fn from(error: Problem<Position>) -> PlacedProblem {
+        let Position { source_name, line, column } = &error.place;
+        let line_and_column = (*line > 0).then_some((*line, *column));
+        let place = Place { line_and_column, ..Place::of_file(source_name) };
+        error.at(place).into()
     }
 }
 
@@ -151,9 +170,9 @@ fn remedy_of(error: &io::Error) -> &'static str {
     }
 }
 
-/// A message and, below it, what would be right.
-pub(crate) fn with_remedy(message: String, remedy: Option<&str>) -> impl Iterator<Item = String> + use<> {
-    let help = remedy.filter(|r| !r.is_empty()).map(|r| format!("  help: {r}"));
+/// A message and, below it, its remedy unless that is empty.
+pub(crate) fn with_remedy(message: String, remedy: &str) -> impl Iterator<Item = String> + use<> {
+    let help = Some(remedy).filter(|remedy| !remedy.is_empty()).map(|remedy| format!("  help: {remedy}"));
     [Some(message), help].into_iter().flatten()
 }
 
@@ -163,7 +182,7 @@ pub(crate) fn problems_max(text: &str) -> usize {
 }
 
 pub(crate) fn unreadable(place: String, file: &str, error: &io::Error) -> Problem {
-    let problem = Problem::new(place, format!("cannot read `{file}`: {error}"));
+    let problem = Problem::of(place, format!("cannot read `{file}`: {error}"));
     match file {
         SYSTEM_AUTHORITIES => problem.help("set `ca` to the CA certificates of the endpoints"),
         _ => problem

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use weir_config::{Batch, Change, Key, Policy, Problem, Resource, Table};
+use weir_config::{Batch, Change, Key, Policy, Resource, Table};
+use weir_document::Problem;
 
 use crate::file::FileSource;
 use crate::problem::{unreadable, with_remedy};
@@ -87,7 +88,7 @@ impl FileSource {
 }
 
 fn lines(problems: Vec<Problem>) -> Vec<String> {
-    problems.into_iter().flat_map(|p| with_remedy(p.to_string(), p.remedy.as_deref())).collect()
+    problems.into_iter().flat_map(|p| with_remedy(p.to_string(), &p.remedy)).collect()
 }
 
 #[cfg(test)]

@@ -1,58 +1,9 @@
 //! What is wrong with a document, where, and what to do about it.
 
-use std::fmt;
-
 use crate::nearest::remedy_for;
+use crate::problem::{Position, Problem};
 
-/// A document that cannot be read. `Display` gives place and cause; `remedy` is for a line of its own.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DocumentError {
-    /// The document's name as given to `read`.
-    pub source_name: String,
-    /// Line, counted from 1; 0 where the place is not known.
-    pub line: u64,
-    /// Column in characters, counted from 1; 0 where the place is not known.
-    pub column: u64,
-    /// What is wrong.
-    pub message: String,
-    /// What to do about it.
-    pub remedy: String,
-}
-
-impl fmt::Display for DocumentError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.line, self.column) {
-            (0, _) => write!(f, "{}: {}", self.source_name, self.message),
-            (line, column) => write!(f, "{}:{line}:{column}: {}", self.source_name, self.message),
-        }
-    }
-}
-
-impl std::error::Error for DocumentError {}
-
-impl DocumentError {
-    /// The same for a document that is part of another text, and begins in this line of it, from 1.
-    #[must_use]
-    pub fn in_stream(mut self, first_line: u64) -> DocumentError {
-        if self.line > 0 {
-            self.line += first_line.saturating_sub(1);
-        }
-        self
-    }
-}
-
-/// A cause and its remedy, before the place is known.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Finding {
-    pub(crate) message: String,
-    pub(crate) remedy: String,
-}
-
-impl Finding {
-    pub(crate) fn new(message: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { message: message.into(), remedy: remedy.into() }
-    }
-
+impl Problem<()> {
     pub(crate) fn unknown_field(field: &str, valid: &[String]) -> Self {
         Self::new(format!("unknown field `{field}`"), remedy_for(field, valid))
     }
@@ -103,21 +54,20 @@ impl Finding {
         }
     }
 
-    /// Places it. Where the reader buffers, its place is that of the value around; the word that the message
-    /// is about is then looked for from there on.
-    pub(crate) fn at(self, source_name: &str, text: &str, line: u64, column: u64) -> DocumentError {
-        let Self { message, remedy } = self;
-        let (line, column) = match quoted(&message).first() {
-            Some(word) if !message.starts_with("missing") => sharpen(text, line, column, word),
+    /// Adds the position. A reader that buffers reports the position of the enclosing value, so this looks from there for
+    /// the word that the message quotes.
+    pub(crate) fn located(self, source_name: &str, text: &str, line: u64, column: u64) -> Problem<Position> {
+        let (line, column) = match quoted(&self.message).first() {
+            Some(word) if !self.message.starts_with("missing") => sharpen(text, line, column, word),
             _ => (line, column),
         };
-        DocumentError { source_name: source_name.to_owned(), line, column, message, remedy }
+        self.at(Position::new(source_name, line, column))
     }
 }
 
 /// The error for a document without content.
-pub(crate) fn empty(source_name: &str) -> DocumentError {
-    Finding::new("the document is empty", "write one YAML or JSON document").at(source_name, "", 1, 1)
+pub(crate) fn empty(source_name: &str) -> Problem<Position> {
+    Problem::new("the document is empty", "write one YAML or JSON document").located(source_name, "", 1, 1)
 }
 
 /// Serde and Rust name types for programmers; this names them for everybody.
@@ -198,7 +148,7 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, message: &str, remedy: &str) {
-        assert_eq!(Finding::from_text(text), Finding::new(message, remedy));
+        assert_eq!(Problem::from_text(text), Problem::new(message, remedy));
     }
 
     #[test]
@@ -232,7 +182,7 @@ mod tests {
     #[test]
     fn a_hostile_text_does_no_harm() {
         for text in ["unknown field `", "missing field `", "invalid type: ", "`", "; ", ""] {
-            let _ = Finding::from_text(text);
+            let _ = Problem::from_text(text);
         }
     }
 }

@@ -7,7 +7,7 @@ use std::fmt;
 use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::error::Category;
 
-use crate::error::{DocumentError, Finding};
+use crate::problem::{Position, Problem};
 use crate::seek::{AtEnd, Path, Seek};
 
 pub(crate) struct JsonError(serde_json::Error);
@@ -31,7 +31,7 @@ impl JsonError {
         matches!(self.0.classify(), Category::Syntax | Category::Eof)
     }
 
-    pub(crate) fn at(&self, source_name: &str, text: &str) -> DocumentError {
+    pub(crate) fn at(&self, source_name: &str, text: &str) -> Problem<Position> {
         let (line, column_bytes) = (self.0.line(), self.0.column());
         let full = self.0.to_string();
         let cause = full.strip_suffix(&format!(" at line {line} column {column_bytes}")).unwrap_or(&full);
@@ -42,8 +42,8 @@ impl JsonError {
             true => before.chars().count().max(1),
             false => before.chars().count() + 1,
         };
-        let finding = if self.is_syntax() { syntax(cause) } else { Finding::from_text(cause) };
-        finding.at(source_name, text, line as u64, column as u64)
+        let problem = if self.is_syntax() { syntax(cause) } else { Problem::from_text(cause) };
+        problem.located(source_name, text, line as u64, column as u64)
     }
 }
 
@@ -68,7 +68,7 @@ fn token_start<'a>(before: &'a str, cause: &str) -> &'a str {
     trimmed.trim_end_matches(|c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '+'))
 }
 
-fn syntax(cause: &str) -> Finding {
+fn syntax(cause: &str) -> Problem<()> {
     let remedy = match cause {
         "trailing comma" => "remove the comma before the closing bracket",
         "trailing characters" => "keep one document and remove what follows it",
@@ -81,7 +81,7 @@ fn syntax(cause: &str) -> Finding {
         text if text.starts_with("EOF") => "add the missing bracket or quote at the end",
         _ => "fix the JSON syntax here",
     };
-    Finding::new(cause, remedy)
+    Problem::new(cause, remedy)
 }
 
 /// Walks a document without building anything, and refuses a key given twice in one object.

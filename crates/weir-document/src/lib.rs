@@ -22,6 +22,7 @@ mod nearest;
 mod part;
 mod place;
 mod price;
+mod problem;
 mod quantity;
 mod rate;
 mod seek;
@@ -38,7 +39,6 @@ use serde::de::DeserializeOwned;
 pub use asked_rate::{AskedRate, AskedRates};
 pub use delay::{DELAY_MAX, Delay};
 pub use drift::Drift;
-pub use error::DocumentError;
 pub use growth::Growth;
 pub use levels::{Counts, Level, Levels, Rates};
 pub use moments::{Burst, Pause};
@@ -46,6 +46,7 @@ pub use nearest::nearest;
 pub use part::{Part, wrong_part};
 pub use place::{place, place_of_field, place_of_key};
 pub use price::Price;
+pub use problem::{Position, Problem};
 pub use quantity::QuantityError;
 pub use rate::Rate;
 pub use share::Share;
@@ -61,7 +62,7 @@ pub use time::Time;
 /// first read as JSON, which is several times faster, and as YAML where it is not JSON by its syntax.
 ///
 /// A type's own error text may hand over its remedy behind `"; "`: `"10 has no unit; write 10ms"`.
-pub fn read<T: DeserializeOwned>(source_name: &str, text: &str) -> Result<T, DocumentError> {
+pub fn read<T: DeserializeOwned>(source_name: &str, text: &str) -> Result<T, Problem<Position>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if is_blank(text) {
         return Err(error::empty(source_name));

@@ -9,8 +9,8 @@ use serde::de::{
 };
 use serde::forward_to_deserialize_any;
 
-use crate::error::{DocumentError, Finding};
 use crate::place::{place, place_of_name};
+use crate::problem::{Position, Problem};
 use crate::seek::{AtEnd, Seek};
 
 /// A part of a document.
@@ -39,7 +39,7 @@ pub fn wrong_part<T: DeserializeOwned>(
     text: &str,
     part: Part<'_>,
     needs: &[&str],
-) -> Option<DocumentError> {
+) -> Option<Problem<Position>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let element = match part {
         Part::Element(_, position) => position.to_string(),
@@ -60,15 +60,15 @@ pub fn wrong_part<T: DeserializeOwned>(
 }
 
 /// What is not known as a field was never looked into, so that its reader has no place for it.
-fn placed(error: DocumentError, text: &str, path: &[&str]) -> DocumentError {
-    let is_unknown = error.message == Finding::unknown_field(path[0], &[]).message;
-    let found = match error.line {
+fn placed(error: Problem<Position>, text: &str, path: &[&str]) -> Problem<Position> {
+    let is_unknown = error.message == Problem::unknown_field(path[0], &[]).message;
+    let found = match error.place.line {
         _ if is_unknown => place_of_name(text, path[0]),
         0 => place(text, path),
         _ => None,
     };
     match found {
-        Some((line, column)) => DocumentError { line, column, ..error },
+        Some((line, column)) => error.moved_to(line, column),
         None => error,
     }
 }

@@ -4,7 +4,8 @@ use serde::de::{DeserializeOwned, DeserializeSeed as _};
 use serde_saphyr::budget::BudgetBreach;
 use serde_saphyr::{Error, Options};
 
-use crate::error::{DocumentError, Finding, offset_of, readable_type};
+use crate::error::{offset_of, readable_type};
+use crate::problem::{Position, Problem};
 use crate::seek::{AtEnd, Path, Seek};
 
 /// Levels of nesting that are read: a file of ours has about eight, and the reader recurses on the stack.
@@ -16,7 +17,7 @@ const EVENTS_MAX: usize = 100_000_000;
 /// Events that aliases may add, which is where a small file could become a large one.
 const ALIAS_EVENTS_MAX: usize = 2_000_000;
 
-pub(crate) fn read<T: DeserializeOwned>(source_name: &str, text: &str) -> Result<T, DocumentError> {
+pub(crate) fn read<T: DeserializeOwned>(source_name: &str, text: &str) -> Result<T, Problem<Position>> {
     serde_saphyr::from_str_with_options(text, options()).map_err(|error| located(source_name, text, &error))
 }
 
@@ -25,7 +26,7 @@ pub(crate) fn seek<P: Path, E: AtEnd>(
     source_name: &str,
     text: &str,
     seek: Seek<'_, P, E>,
-) -> Option<DocumentError> {
+) -> Option<Problem<Position>> {
     let read = |document: serde_saphyr::Deserializer<'_, '_>| seek.deserialize(document);
     let read = serde_saphyr::with_deserializer_from_str_with_options(text, options(), read);
     read.err().map(|error| located(source_name, text, &error))
@@ -55,7 +56,7 @@ pub(crate) fn options() -> Options {
     }
 }
 
-fn located(source_name: &str, text: &str, error: &Error) -> DocumentError {
+fn located(source_name: &str, text: &str, error: &Error) -> Problem<Position> {
     let error = error.without_snippet();
     let (line, column) = match error.location() {
         Some(place) if place.line() > 0 => (place.line(), place.column()),
@@ -70,7 +71,7 @@ fn located(source_name: &str, text: &str, error: &Error) -> DocumentError {
         line: text.lines().nth(line.saturating_sub(1) as usize).unwrap_or(""),
         rest: offset_of(text, line, column).map_or("", |start| &text[start..]),
     };
-    finding(error, here).at(source_name, text, line, column)
+    problem(error, here).located(source_name, text, line, column)
 }
 
 /// The first tab in the indentation of a line, from this one on.
@@ -107,37 +108,37 @@ impl Here<'_> {
     }
 }
 
-fn finding(error: &Error, here: Here<'_>) -> Finding {
+fn problem(error: &Error, here: Here<'_>) -> Problem<()> {
     let owned = |names: &[&'static str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     match error {
-        Error::SerdeUnknownField { field, expected, .. } => Finding::unknown_field(field, &owned(expected)),
+        Error::SerdeUnknownField { field, expected, .. } => Problem::unknown_field(field, &owned(expected)),
         Error::SerdeUnknownVariant { variant, expected, .. } => {
-            Finding::unknown_variant(variant, &owned(expected))
+            Problem::unknown_variant(variant, &owned(expected))
         }
-        Error::SerdeMissingField { field, .. } => Finding::missing_field(field),
-        Error::DuplicateMappingKey { key, .. } => Finding::duplicate_key(key.as_deref().unwrap_or("a key")),
+        Error::SerdeMissingField { field, .. } => Problem::missing_field(field),
+        Error::DuplicateMappingKey { key, .. } => Problem::duplicate_key(key.as_deref().unwrap_or("a key")),
         Error::SerdeInvalidType { unexpected, expected, .. }
         | Error::SerdeInvalidValue { unexpected, expected, .. } => {
-            Finding::wrong_type(&readable_type(unexpected), &readable_type(expected))
+            Problem::wrong_type(&readable_type(unexpected), &readable_type(expected))
         }
         Error::SerdeInvalidLength { len, expected, .. } => {
-            Finding::wrong_type(&format!("a length of {len}"), expected)
+            Problem::wrong_type(&format!("a length of {len}"), expected)
         }
-        Error::InvalidScalar { ty, .. } => Finding::wrong_type(&here.value(), &readable_type(ty)),
-        Error::InvalidBooleanStrict { .. } => Finding::wrong_type(&here.value(), &readable_type("bool")),
-        Error::NullIntoString { .. } => Finding::wrong_type("an empty value", "a string"),
-        Error::Unexpected { expected, .. } => Finding::wrong_type(&here.value(), &readable_type(expected)),
-        Error::Message { msg, .. } | Error::SerdeVariantId { msg, .. } => Finding::from_text(msg),
+        Error::InvalidScalar { ty, .. } => Problem::wrong_type(&here.value(), &readable_type(ty)),
+        Error::InvalidBooleanStrict { .. } => Problem::wrong_type(&here.value(), &readable_type("bool")),
+        Error::NullIntoString { .. } => Problem::wrong_type("an empty value", "a string"),
+        Error::Unexpected { expected, .. } => Problem::wrong_type(&here.value(), &readable_type(expected)),
+        Error::Message { msg, .. } | Error::SerdeVariantId { msg, .. } => Problem::from_text(msg),
         Error::MultipleDocuments { .. } => {
-            Finding::new("a second document starts here", "keep one document and remove what follows `---`")
+            Problem::new("a second document starts here", "keep one document and remove what follows `---`")
         }
         Error::UnknownAnchor { .. } => {
-            Finding::new("an alias without an anchor", "define it first with `&name`")
+            Problem::new("an alias without an anchor", "define it first with `&name`")
         }
-        Error::AliasError { error, .. } => finding(error.without_snippet(), here),
+        Error::AliasError { error, .. } => problem(error.without_snippet(), here),
         Error::Budget { breach, .. } => over_budget(breach),
         Error::ExternalMessage { msg, .. } => syntax(msg, here.line),
-        Error::Eof { .. } => Finding::new(
+        Error::Eof { .. } => Problem::new(
             "the document ends too early",
             "add what is missing, for example a bracket or a quote",
         ),
@@ -145,12 +146,12 @@ fn finding(error: &Error, here: Here<'_>) -> Finding {
     }
 }
 
-fn over_budget(breach: &BudgetBreach) -> Finding {
+fn over_budget(breach: &BudgetBreach) -> Problem<()> {
     match breach {
         BudgetBreach::Depth { .. } => {
-            Finding::new("nested too deeply", format!("nest at most {DEPTH_MAX} levels"))
+            Problem::new("nested too deeply", format!("nest at most {DEPTH_MAX} levels"))
         }
-        other => Finding::new(
+        other => Problem::new(
             format!("the file is too large or uses too many aliases: {other:?}"),
             "make the file smaller, or use fewer aliases",
         ),
@@ -158,15 +159,15 @@ fn over_budget(breach: &BudgetBreach) -> Finding {
 }
 
 /// An error of the YAML scanner.
-fn syntax(message: &str, line: &str) -> Finding {
+fn syntax(message: &str, line: &str) -> Problem<()> {
     let message = message.trim().trim_end_matches('.');
     if line.trim_start_matches(' ').starts_with('\t') {
-        return Finding::new("a tab in the indentation", "indent with spaces");
+        return Problem::new("a tab in the indentation", "indent with spaces");
     }
     if message.contains("recursion") || message.contains("nesting") || message.contains("depth") {
-        return Finding::new("nested too deeply", format!("nest at most {DEPTH_MAX} levels"));
+        return Problem::new("nested too deeply", format!("nest at most {DEPTH_MAX} levels"));
     }
-    Finding::new(
+    Problem::new(
         message,
         "check the indentation, the colons and the quotes of this line and the one before it",
     )

@@ -3,19 +3,14 @@
 use std::io;
 use std::path::PathBuf;
 
+use weir_document::Problem;
+
 /// A load that could not be driven. What a peer does wrong during the load is no error but a count.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
-    /// The specification contradicts itself or asks for the impossible: the caller's fault.
-    #[error("{field}: {message}")]
-    Invalid {
-        /// The field of the specification.
-        field: &'static str,
-        /// What is wrong with it.
-        message: String,
-        /// What to do about it.
-        remedy: String,
-    },
+    /// The specification contradicts itself or asks for the impossible: the caller's fault. The place is the field.
+    #[error("{0}")]
+    Invalid(Problem<&'static str>),
     /// The host's name does not resolve: the caller's or the environment's fault.
     #[error("{connect}: cannot resolve the host name: {source}")]
     Resolve {
@@ -69,34 +64,16 @@ pub enum EngineError {
     },
 }
 
-/// An error of a value, before its field is known.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Wrong {
-    pub(crate) message: String,
-    pub(crate) remedy: String,
-}
-
-impl Wrong {
-    pub(crate) fn new(message: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { message: message.into(), remedy: remedy.into() }
-    }
-
-    /// The error of the field.
-    pub(crate) fn of(self, field: &'static str) -> EngineError {
-        EngineError::Invalid { field, message: self.message, remedy: self.remedy }
-    }
-}
-
 pub(crate) fn not_base64(error: &base64::DecodeError) -> EngineError {
     let message = format!("the body is not base64: {error}");
-    Wrong::new(message, "encode the body as base64, or give it as text").of("body")
+    EngineError::Invalid(Problem::new(message, "encode the body as base64, or give it as text").at("body"))
 }
 
 impl EngineError {
     /// What to do about it.
     pub fn remedy(&self) -> &str {
         match self {
-            Self::Invalid { remedy, .. } => remedy,
+            Self::Invalid(problem) => &problem.remedy,
             Self::Resolve { .. } => "check the name and the DNS server, or give an IP address",
             Self::Socket { source, .. } => match source.kind() {
                 io::ErrorKind::PermissionDenied => "run weir as a user that may write to the socket",

@@ -21,7 +21,6 @@ use weir_results::LeftOut;
 use self::build::{Builder, NO_CHECKS};
 use self::values::{Part, Value, Values};
 use crate::EngineError;
-use crate::error::Wrong;
 use crate::request_file;
 use crate::spec::{LoadSpec, invalid};
 
@@ -122,7 +121,7 @@ impl RequestSource {
             self.http2(request, &Place { index: 0, domain: None, close: false }, &mut rendered);
             rendered
                 .to_http()
-                .map_err(|message| Wrong::new(message, "correct the request, or use HTTP/1.1").of("path"))?;
+                .or_else(|message| invalid("path", message, "correct the request, or use HTTP/1.1"))?;
         }
         Ok(())
     }

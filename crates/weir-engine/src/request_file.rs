@@ -20,7 +20,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
-use weir_document::DocumentError;
+use weir_document::{Position, Problem};
 use weir_results::LeftOut;
 
 use self::merge::Merger;
@@ -62,14 +62,7 @@ impl Base {
 }
 
 /// Takes requests as they are read.
-pub(crate) type Sink<'a> = &'a mut dyn FnMut(RequestSpec) -> Result<(), RequestError>;
-
-/// What is wrong with one request, before its place is known.
-#[derive(Debug)]
-pub(crate) struct RequestError {
-    message: String,
-    remedy: String,
-}
+pub(crate) type Sink<'a> = &'a mut dyn FnMut(RequestSpec) -> Result<(), Problem<()>>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
@@ -82,7 +75,7 @@ enum Format {
 ///
 /// # Errors
 /// When it cannot be read, or as [`parse`].
-pub fn read(path: &Path, base: &Base) -> Result<Vec<RequestSpec>, DocumentError> {
+pub fn read(path: &Path, base: &Base) -> Result<Vec<RequestSpec>, Problem<Position>> {
     let (source_name, text) = open(path)?;
     parse(&source_name, &text, base)
 }
@@ -91,13 +84,13 @@ pub fn read(path: &Path, base: &Base) -> Result<Vec<RequestSpec>, DocumentError>
 ///
 /// # Errors
 /// With the place of the first request that makes no sense, and when there is none or there are too many.
-pub fn parse(source_name: &str, text: &[u8], base: &Base) -> Result<Vec<RequestSpec>, DocumentError> {
+pub fn parse(source_name: &str, text: &[u8], base: &Base) -> Result<Vec<RequestSpec>, Problem<Position>> {
     let mut merger = Merger::default();
     parse_each(source_name, text, base, REQUESTS_MAX, &mut |request| merger.push(request))?;
     Ok(merger.into_requests())
 }
 
-fn open(path: &Path) -> Result<(String, Vec<u8>), DocumentError> {
+fn open(path: &Path) -> Result<(String, Vec<u8>), Problem<Position>> {
     let source_name = path.display().to_string();
     let mut text = Vec::new();
     let read =
@@ -111,7 +104,11 @@ fn open(path: &Path) -> Result<(String, Vec<u8>), DocumentError> {
 /// Reads the requests of a file and hands each to `sink`, with no more of them in memory.
 ///
 /// Gives what was left out where it is a recorded session, and `None` where it is another file.
-pub(crate) fn read_each(path: &Path, base: &Base, sink: Sink<'_>) -> Result<Option<LeftOut>, DocumentError> {
+pub(crate) fn read_each(
+    path: &Path,
+    base: &Base,
+    sink: Sink<'_>,
+) -> Result<Option<LeftOut>, Problem<Position>> {
     let (source_name, text) = open(path)?;
     parse_each(&source_name, &text, base, REQUESTS_MAX, sink)
 }
@@ -122,7 +119,7 @@ fn parse_each(
     base: &Base,
     requests_max: usize,
     sink: Sink<'_>,
-) -> Result<Option<LeftOut>, DocumentError> {
+) -> Result<Option<LeftOut>, Problem<Position>> {
     if text.len() > REQUEST_FILE_BYTES_MAX {
         let message = format!("the file is larger than {} MiB", REQUEST_FILE_BYTES_MAX >> 20);
         return Err(whole(source_name, message, "split the file"));
@@ -131,15 +128,15 @@ fn parse_each(
         Ok(text) => text.strip_prefix('\u{feff}').unwrap_or(text),
         Err(error) => {
             let line = 1 + memchr::memchr_iter(b'\n', &text[..error.valid_up_to()]).count() as u64;
-            let fault = RequestError::new("the line is not UTF-8 text", "percent-encode other bytes");
-            return Err(fault.at(source_name, line, 1));
+            let fault = Problem::new("the line is not UTF-8 text", "percent-encode other bytes");
+            return Err(fault.at(Position::new(source_name, line, 1)));
         }
     };
     let mut count = 0;
     let mut sink = |request: RequestSpec| {
         count += 1;
         if count > requests_max {
-            return Err(RequestError::new(format!("more than {requests_max} requests"), "split the file"));
+            return Err(Problem::new(format!("more than {requests_max} requests"), "split the file"));
         }
         request.validate()?;
         sink(request)
@@ -176,26 +173,15 @@ impl Format {
     }
 }
 
-impl RequestError {
-    fn new(message: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { message: message.into(), remedy: remedy.into() }
-    }
-
-    fn at(self, source_name: &str, line: u64, column: u64) -> DocumentError {
-        let Self { message, remedy } = self;
-        DocumentError { source_name: source_name.to_owned(), line, column, message, remedy }
-    }
-}
-
-impl From<EngineError> for RequestError {
+impl From<EngineError> for Problem<()> {
     fn from(error: EngineError) -> Self {
-        Self::new(error.to_string(), error.remedy())
+        Problem::new(error.to_string(), error.remedy())
     }
 }
 
 /// An error of the file as a whole.
-fn whole(source_name: &str, message: impl Into<String>, remedy: &str) -> DocumentError {
-    RequestError::new(message, remedy).at(source_name, 0, 0)
+fn whole(source_name: &str, message: impl Into<String>, remedy: &str) -> Problem<Position> {
+    Problem::new(message, remedy).at(Position::whole(source_name))
 }
 
 /// Sets a field, in the place of one of the same name.

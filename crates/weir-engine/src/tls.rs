@@ -13,10 +13,10 @@ use rustls::{
     CipherSuite, ClientConfig, ClientConnection, DigitallySignedStruct, Error, HandshakeKind, NamedGroup,
     RootCertStore, SignatureScheme, SupportedProtocolVersion,
 };
+use weir_document::Problem;
 use weir_io::Socket;
 
 use crate::EngineError;
-use crate::error::Wrong;
 use crate::pacing::schedule::hash;
 use crate::recording::books::Cause;
 use crate::spec::{ProtocolSpec, TlsSpec, TlsVersion};
@@ -358,7 +358,7 @@ fn pem_error(error: &rustls::pki_types::pem::Error) -> String {
 }
 
 fn invalid(field: &'static str, message: impl Into<String>, remedy: &str) -> EngineError {
-    Wrong::new(message, remedy).of(field)
+    EngineError::Invalid(Problem::new(message, remedy).at(field))
 }
 
 /// Accepts every certificate: whoever measures a server of their own knows its identity.

@@ -2,7 +2,7 @@
 
 use weir_analysis::LATENCIES;
 use weir_analysis::sizing::Bound;
-use weir_document::{Share, Time, nearest};
+use weir_document::{Problem, Share, Time, nearest};
 
 use crate::LabError;
 use crate::clock::whole_ns;
@@ -18,43 +18,27 @@ pub fn read_bounds(flag: &str, texts: &[String]) -> Result<Vec<Bound>, LabError>
     let mut bounds: Vec<Bound> = Vec::new();
     for text in texts.iter().flat_map(|texts| texts.split(',')) {
         let text = text.trim();
-        let wrong = |BoundError { message, remedy }| LabError::Scenario {
-            place: format!("{flag} '{text}'"),
-            message,
-            remedy,
-        };
+        let wrong = |problem: Problem<()>| LabError::Scenario(problem.at(format!("{flag} '{text}'")));
         let bound = read_bound(text).map_err(wrong)?;
         if bounds.iter().any(|known| known.name == bound.name) {
             let message = format!("duplicate limit of `{}`", bound.name);
-            return Err(wrong(BoundError::new(message, "remove one of the two")));
+            return Err(wrong(Problem::new(message, "remove one of the two")));
         }
         bounds.push(bound);
     }
     Ok(bounds)
 }
 
-/// Why a text is no bound.
-struct BoundError {
-    message: String,
-    remedy: String,
-}
-
-impl BoundError {
-    fn new(message: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { message: message.into(), remedy: remedy.into() }
-    }
-}
-
-fn read_bound(text: &str) -> Result<Bound, BoundError> {
+fn read_bound(text: &str) -> Result<Bound, Problem<()>> {
     let form = "use the form 'p99<20ms', 'mean<5ms' or 'errors<0.1%'";
     let Some((name, value)) = text.split_once("<=").or_else(|| text.split_once('<')) else {
-        return Err(BoundError::new("no bound", form));
+        return Err(Problem::new("no bound", form));
     };
     let (name, value) = (name.trim(), value.trim());
     let name = canonical(name).ok_or_else(|| unknown(name))?;
     let unreadable = |error: weir_document::QuantityError| {
         let (message, remedy) = error.parts();
-        BoundError::new(message, remedy)
+        Problem::new(message, remedy)
     };
     if name == ERRORS {
         let share: Share = value.parse().map_err(unreadable)?;
@@ -62,7 +46,7 @@ fn read_bound(text: &str) -> Result<Bound, BoundError> {
     }
     let time: Time = value.parse().map_err(unreadable)?;
     if time.0.is_zero() {
-        return Err(BoundError::new("the latency is zero", "use a longer time, like 20ms"));
+        return Err(Problem::new("the latency is zero", "use a longer time, like 20ms"));
     }
     Ok(Bound { name: name.to_owned(), limit: whole_ns(time.0) as f64 })
 }
@@ -78,7 +62,7 @@ fn canonical(name: &str) -> Option<&'static str> {
     names().find(|known| *known == plain)
 }
 
-fn unknown(name: &str) -> BoundError {
+fn unknown(name: &str) -> Problem<()> {
     let near = match quantile(name) {
         Some(asked) => nearest_quantile(asked),
         None => nearest(name, names()),
@@ -88,7 +72,7 @@ fn unknown(name: &str) -> BoundError {
         Some(near) => format!("did you mean `{near}`? Metrics: {all}"),
         None => format!("metrics: {all}"),
     };
-    BoundError::new(format!("unknown metric `{name}`"), remedy)
+    Problem::new(format!("unknown metric `{name}`"), remedy)
 }
 
 /// `p97` is 0.97, `p99.5` and `p995` are 0.995.

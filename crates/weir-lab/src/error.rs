@@ -1,6 +1,6 @@
 //! Errors of runs.
 
-use weir_document::DocumentError;
+use weir_document::{Position, Problem};
 use weir_results::StoreError;
 use weir_rig::RigError;
 
@@ -9,38 +9,19 @@ use weir_rig::RigError;
 pub enum LabError {
     /// A scenario that cannot be read.
     #[error("{0}")]
-    Document(#[from] DocumentError),
-    /// A scenario with an error.
-    #[error("{place}: {message}")]
-    Scenario {
-        /// File, line and column; or the argument or axis.
-        place: String,
-        /// What is wrong.
-        message: String,
-        /// What to do about it.
-        remedy: String,
-    },
+    Document(#[from] Problem<Position>),
+    /// A scenario with an error. The place is file, line and column; or the argument or axis.
+    #[error("{0}")]
+    Scenario(Problem),
     /// Several errors of one scenario, all of which are reported.
     #[error("{}", lines(.0))]
     Several(Vec<LabError>),
     /// No scenario of that name.
-    #[error("{message}")]
-    NoScenario {
-        /// The error.
-        message: String,
-        /// What to do about it.
-        remedy: String,
-    },
-    /// A scenario that this host cannot run.
-    #[error("{place}: {message}")]
-    Host {
-        /// File, line and column; or the argument or axis.
-        place: String,
-        /// What the host lacks.
-        message: String,
-        /// What to do about it.
-        remedy: String,
-    },
+    #[error("{}", .0.message)]
+    NoScenario(Problem<()>),
+    /// A scenario that this host cannot run. The place is as in `Scenario`.
+    #[error("{0}")]
+    Host(Problem),
     /// The run cannot be resumed.
     #[error("run {run} cannot be resumed: {why}")]
     Resume {
@@ -82,10 +63,9 @@ impl LabError {
     pub fn remedy(&self) -> String {
         match self {
             Self::Several(errors) => errors.first().map(Self::remedy).unwrap_or_default(),
-            Self::Document(error) => error.remedy.clone(),
-            Self::Scenario { remedy, .. } | Self::NoScenario { remedy, .. } | Self::Host { remedy, .. } => {
-                remedy.clone()
-            }
+            Self::Document(problem) => problem.remedy.clone(),
+            Self::NoScenario(problem) => problem.remedy.clone(),
+            Self::Scenario(problem) | Self::Host(problem) => problem.remedy.clone(),
             Self::Resume { .. } => "start a new run of its scenario".into(),
             Self::Store(error) => error.remedy(),
             Self::Rig(error) => error.remedy(),
@@ -95,8 +75,8 @@ impl LabError {
     /// Whether the user made the error, rather than the environment.
     pub fn is_wrong_use(&self) -> bool {
         match self {
-            Self::Document(_) | Self::Scenario { .. } | Self::NoScenario { .. } | Self::Resume { .. } => true,
-            Self::Host { .. } => false,
+            Self::Document(_) | Self::Scenario(_) | Self::NoScenario(_) | Self::Resume { .. } => true,
+            Self::Host(_) => false,
             Self::Several(errors) => errors.iter().any(Self::is_wrong_use),
             Self::Rig(error) => error.is_wrong_use(),
             Self::Store(error) => error.is_wrong_use(),

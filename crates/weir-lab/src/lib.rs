@@ -27,6 +27,6 @@ pub use read::{Checked, Overrides, Point, read, read_again};
 pub use run::cells::Ended;
 pub use run::pilot::pilot_time;
 pub use run::{Bench, Prepared, differences, execute, new_run, prepare};
-pub use scenario::load_spec::LoadError;
+pub use scenario::load_spec::load_problem;
 pub use scenario::setting::Setting;
 pub use source::{Source, built_in_names};

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use include_dir::{Dir, include_dir};
-use weir_document::nearest;
+use weir_document::{Problem, nearest};
 
 use crate::LabError;
 
@@ -29,9 +29,9 @@ impl Source {
         }
         let path = Path::new(wanted);
         let read = std::fs::read(path).map_err(|error| unreadable(wanted, &error))?;
-        let text = String::from_utf8(read).map_err(|_| LabError::NoScenario {
-            message: format!("{wanted}: the file is not UTF-8 text"),
-            remedy: "use a YAML or JSON file; `weir schema` prints the schema of scenarios".into(),
+        let text = String::from_utf8(read).map_err(|_| {
+            let remedy = "use a YAML or JSON file; `weir schema` prints the schema of scenarios";
+            LabError::NoScenario(Problem::new(format!("{wanted}: the file is not UTF-8 text"), remedy))
         })?;
         Ok(Self { name: wanted.to_owned(), text })
     }
@@ -57,7 +57,7 @@ fn unreadable(wanted: &str, error: &std::io::Error) -> LabError {
     let list = names.join(", ");
     if error.kind() != std::io::ErrorKind::NotFound {
         let remedy = format!("use a readable file, or a built-in scenario: {list}");
-        return LabError::NoScenario { message: format!("{wanted}: {error}"), remedy };
+        return LabError::NoScenario(Problem::new(format!("{wanted}: {error}"), remedy));
     }
     let looks_like_a_file = wanted.contains(['/', '.']);
     let message = match looks_like_a_file {
@@ -68,5 +68,5 @@ fn unreadable(wanted: &str, error: &std::io::Error) -> LabError {
         Some(near) => format!("did you mean `{near}`? Built-in scenarios: {list}"),
         None => format!("use the path of a file, or a built-in scenario: {list}"),
     };
-    LabError::NoScenario { message, remedy }
+    LabError::NoScenario(Problem::new(message, remedy))
 }

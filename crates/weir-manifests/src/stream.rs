@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use weir_document::{DocumentError, StreamPart, documents};
+use weir_document::{Position, Problem, StreamPart, documents};
 
 use crate::kind::Kind;
 use crate::manifest::{Body, DEFAULT_NAMESPACE, Manifest};
@@ -57,7 +57,7 @@ pub fn has_manifests(source_name: &str, text: &str) -> bool {
 ///
 /// # Errors
 /// One for each document that is no manifest, of a kind that is not known, or says what its kind does not have.
-pub fn read(source_name: &str, text: &str) -> Result<Vec<Read>, Vec<DocumentError>> {
+pub fn read(source_name: &str, text: &str) -> Result<Vec<Read>, Vec<Problem<Position>>> {
     let (mut read, mut errors) = (Vec::new(), Vec::new());
     for part in parts(source_name, text) {
         match weir_document::read(source_name, part.text) {
@@ -100,7 +100,7 @@ fn flatten(manifest: Manifest, first_line: u64, within: String, read: &mut Vec<R
 }
 
 /// The error with the resource that it is about, where that can be told.
-fn titled(source_name: &str, part: StreamPart<'_>, error: DocumentError) -> DocumentError {
+fn titled(source_name: &str, part: StreamPart<'_>, error: Problem<Position>) -> Problem<Position> {
     let Ok(Title { kind, metadata }) = weir_document::read(source_name, part.text) else { return error };
     let namespace = match (metadata.namespace, Kind::named(&kind)) {
         (_, Some(kind)) if kind.is_of_cluster() => String::new(),
@@ -110,6 +110,6 @@ fn titled(source_name: &str, part: StreamPart<'_>, error: DocumentError) -> Docu
     };
     let message = format!("{kind} {namespace}{}: {}", metadata.name, error.message);
     // What is wrong with it as a whole is told at its beginning.
-    let (line, column) = if error.line == 0 { (1, 1) } else { (error.line, error.column) };
-    DocumentError { message, line, column, ..error }
+    let error = if error.place.line == 0 { error.moved_to(1, 1) } else { error };
+    Problem { message, ..error }
 }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use weir_document::DocumentError;
+use weir_document::{Position, Problem};
 
 use crate::holder::{Holder, Occupant};
 
@@ -24,7 +24,7 @@ pub enum RigError {
     },
     /// A driver.yaml that cannot be read.
     #[error(transparent)]
-    Document(#[from] DocumentError),
+    Document(#[from] Problem<Position>),
     /// A driver uses something that is not supported yet.
     #[error("{place}: {what} is not supported yet")]
     NotYetServed {

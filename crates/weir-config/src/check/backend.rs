@@ -1,12 +1,12 @@
 //! Validation of a backend.
 
 use rustls::pki_types::ServerName;
-use weir_document::nearest;
+use weir_document::{Problem, nearest};
 
 use crate::model::backend::{balance, health, keepalive, limits, timeouts};
 use crate::model::bounds::{WEIGHT_MAX, check_time};
 use crate::model::{Backend, BackendTls, Balance, Endpoint};
-use crate::problem::Problem;
+use crate::problem::no_file;
 
 pub(super) fn check(name: &str, backend: &Backend) -> Result<(), Problem> {
     check_name(name)?;
@@ -17,19 +17,19 @@ pub(super) fn check(name: &str, backend: &Backend) -> Result<(), Problem> {
             let message = format!(
                 "required: without `sni`, the certificate must be valid for the IP addresses of `{host}`"
             );
-            return Err(Problem::new(format!("backends.{name}.tls.sni"), message)
+            return Err(Problem::of(format!("backends.{name}.tls.sni"), message)
                 .help(format!("write `sni: {host}`, or the name in the certificate")));
         }
         if tls.sni.is_none() && backend.has_unix_sockets() {
             let message = "required: a Unix socket has no host name to check the certificate against";
-            return Err(Problem::new(format!("backends.{name}.tls.sni"), message)
+            return Err(Problem::of(format!("backends.{name}.tls.sni"), message)
                 .help("write the name in the certificate of the service"));
         }
     }
     let is_without_port = |endpoint: &Endpoint| endpoint.address.port() == Some(0);
     if let Some(index) = backend.endpoints.iter().position(is_without_port) {
         let message = format!("{} has port 0", backend.endpoints[index].address);
-        return Err(Problem::new(format!("{place}.endpoints[{index}]"), message)
+        return Err(Problem::of(format!("{place}.endpoints[{index}]"), message)
             .help("write the port that the service listens on"));
     }
     limits::check(name, &backend.limits)?;
@@ -52,7 +52,7 @@ fn check_weights(place: &str, backend: &Backend) -> Result<(), Problem> {
     match weights.find(|(_, weight)| *weight > WEIGHT_MAX) {
         Some((index, weight)) => {
             let message = format!("{weight} is larger than {WEIGHT_MAX}");
-            Err(Problem::new(format!("{place}.endpoints[{index}].weight"), message)
+            Err(Problem::of(format!("{place}.endpoints[{index}].weight"), message)
                 .help("use smaller weights; only their ratio matters"))
         }
         None => Ok(()),
@@ -64,7 +64,7 @@ fn check_slow_start(place: &str, backend: &Backend) -> Result<(), Problem> {
     match (&backend.slow_start, &backend.balance) {
         (Some(_), Balance::Hash(_)) => {
             let message = "no effect with `balance: hash`: only the key selects the endpoint";
-            Err(Problem::new(place, message).help("remove it"))
+            Err(Problem::of(place, message).help("remove it"))
         }
         (Some(time), _) => check_time(&place, *time, "remove it to turn slow start off"),
         (None, _) => Ok(()),
@@ -75,7 +75,7 @@ fn check_name(name: &str) -> Result<(), Problem> {
     let printable = |c: char| !c.is_control() && c != '"' && c != '\\';
     if name.is_empty() || name.len() > 253 || !name.chars().all(printable) {
         let message = format!("invalid backend name `{}`", name.escape_debug());
-        return Err(Problem::new("backends", message).help("use 1 to 253 printable characters"));
+        return Err(Problem::of("backends", message).help("use 1 to 253 printable characters"));
     }
     Ok(())
 }
@@ -83,18 +83,18 @@ fn check_name(name: &str) -> Result<(), Problem> {
 /// Validates `tls`, the value of the field `place`.
 fn check_tls(place: &str, tls: &BackendTls) -> Result<(), Problem> {
     if let Some((field, _)) = tls.files().into_iter().find(|(_, file)| file.is_empty()) {
-        return Err(Problem::no_file(format!("{place}.{field}")));
+        return Err(no_file(format!("{place}.{field}")));
     }
     if let Some(name) = &tls.sni
         && ServerName::try_from(name.as_str()).is_err()
     {
-        return Err(Problem::new(format!("{place}.sni"), format!("`{name}` is not a host name"))
+        return Err(Problem::of(format!("{place}.sni"), format!("`{name}` is not a host name"))
             .help("write the name in the certificate of the endpoints, without a port"));
     }
     match (&tls.certificate, &tls.key) {
-        (Some(_), None) => Err(Problem::new(format!("{place}.certificate"), "`certificate` requires `key`")
+        (Some(_), None) => Err(Problem::of(format!("{place}.certificate"), "`certificate` requires `key`")
             .help("add `key`, the private key of the certificate")),
-        (None, Some(_)) => Err(Problem::new(format!("{place}.key"), "`key` requires `certificate`")
+        (None, Some(_)) => Err(Problem::of(format!("{place}.key"), "`key` requires `certificate`")
             .help("add `certificate`, the certificate of the key")),
         _ => Ok(()),
     }
@@ -106,7 +106,7 @@ pub(crate) fn unknown_backend<'n>(
     wanted: &str,
     names: impl Iterator<Item = &'n str>,
 ) -> Problem {
-    let problem = Problem::new(place, format!("unknown backend `{wanted}`"));
+    let problem = Problem::of(place, format!("unknown backend `{wanted}`"));
     let names: Vec<&str> = names.collect();
     match nearest(wanted, names.iter().copied()) {
         Some(name) => problem.help(format!("did you mean `{name}`?")),

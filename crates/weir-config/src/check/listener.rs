@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use weir_document::Problem;
+
 use crate::collections::FastMap;
 use crate::host::HostPattern;
 use crate::model::{Instead, Listener, Passthrough, Tls};
-use crate::problem::{Problem, failed};
+use crate::problem::{failed, no_file};
 use crate::tls::policy;
 
 /// Matches every client.
@@ -21,17 +23,17 @@ pub(super) fn check(key: &str, listener: &Listener) -> Vec<Problem> {
 
 fn check_tls(place: &str, tls: &Tls) -> Result<(), Problem> {
     if let Some((field, _)) = tls.files().into_iter().find(|(_, file)| file.is_empty()) {
-        return Err(Problem::no_file(format!("{place}.{field}")));
+        return Err(no_file(format!("{place}.{field}")));
     }
     if tls.client_auth.is_some() && tls.client_ca.is_none() {
-        let problem = Problem::new(format!("{place}.client_auth"), "`client_auth` requires `client_ca`");
+        let problem = Problem::of(format!("{place}.client_auth"), "`client_auth` requires `client_ca`");
         return Err(problem.help("add `client_ca`, the CA certificates of the clients"));
     }
     if let Some(keys) = tls.tickets.keys()
         && !TICKET_LIFETIME.contains(&keys.lifetime.0)
     {
         let message = format!("{} is out of range; allowed: 1s to 7 days", keys.lifetime);
-        return Err(Problem::new(format!("{place}.tickets.lifetime"), message)
+        return Err(Problem::of(format!("{place}.tickets.lifetime"), message)
             .help("remove it to use the default, 12h; `tickets: off` turns resumption off"));
     }
     for (position, pair) in tls.pairs().enumerate() {
@@ -51,14 +53,14 @@ fn check_passthrough(key: &str, listener: &Listener) -> Result<(), Problem> {
         check_target(&place, entry, listener)?;
         let place = format!("{place}.hosts");
         if entry.hosts.is_empty() {
-            return Err(Problem::new(place, "the list is empty").help("list the hosts for TLS passthrough"));
+            return Err(Problem::of(place, "the list is empty").help("list the hosts for TLS passthrough"));
         }
         for (position, host) in entry.hosts.iter().enumerate() {
             let place = format!("{place}[{position}]");
             let pattern = host_pattern(&place, host)?;
             if let Some(other) = taken.insert(pattern, index) {
                 let message = format!("`{host}` is already listed in {key}.passthrough[{other}]");
-                return Err(Problem::new(place, message).help("list each host once"));
+                return Err(Problem::of(place, message).help("list each host once"));
             }
         }
     }
@@ -68,14 +70,14 @@ fn check_passthrough(key: &str, listener: &Listener) -> Result<(), Problem> {
 /// Exactly one of `backend` and `instead` is required.
 fn check_target(place: &str, entry: &Passthrough, listener: &Listener) -> Result<(), Problem> {
     match (&entry.backend, entry.instead) {
-        (None, None) => Err(Problem::new(place, "`backend` or `instead` is required")
+        (None, None) => Err(Problem::of(place, "`backend` or `instead` is required")
             .help("write `backend: NAME`, `instead: open` or `instead: close`")),
         (Some(_), Some(_)) => {
-            Err(Problem::new(place, "`backend` and `instead` cannot be combined").help("remove one of them"))
+            Err(Problem::of(place, "`backend` and `instead` cannot be combined").help("remove one of them"))
         }
         (None, Some(Instead::Open)) if listener.tls.is_none() => {
             let message = "`instead: open` requires `tls` in the listener";
-            Err(Problem::new(format!("{place}.instead"), message)
+            Err(Problem::of(format!("{place}.instead"), message)
                 .help("add `tls` to the listener, or write `instead: close`"))
         }
         _ => Ok(()),
@@ -88,7 +90,7 @@ fn host_pattern(place: &str, host: &str) -> Result<Option<HostPattern>, Problem>
         return Ok(None);
     }
     HostPattern::parse(host).map(Some).map_err(|wrong| {
-        Problem::new(place, wrong)
+        Problem::of(place, wrong)
             .help("write `example.com`, `*.example.com` for its subdomains, or `*` for every host")
     })
 }

@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use weir_document::Problem;
+
 use crate::filters;
 use crate::host::HostPattern;
 use crate::model::forms::is_token;
 use crate::model::{Route, ValueMatch};
 use crate::path::check_path_of;
-use crate::problem::{Problem, failed};
+use crate::problem::{failed, no_file};
 use crate::table::series;
 
 /// Methods that clients send in upper case.
@@ -16,7 +18,7 @@ const METHODS: [&str; 8] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OP
 pub(super) fn check(key: &str, route: &Route) -> Vec<Problem> {
     let hosts = route.hosts.iter().enumerate().map(|(index, host)| {
         HostPattern::parse(host).map_err(|wrong| {
-            Problem::new(format!("{key}.hosts[{index}]"), wrong)
+            Problem::of(format!("{key}.hosts[{index}]"), wrong)
                 .help("write `example.com`, or `*.example.com` for its subdomains")
         })
     });
@@ -28,7 +30,7 @@ pub(super) fn check(key: &str, route: &Route) -> Vec<Problem> {
     found.extend(filters::check(key, route));
     found.extend(route.metrics_group.as_ref().and_then(|group| series::check_group(key, group).err()));
     if route.tokens.as_deref() == Some("") {
-        found.push(Problem::no_file(format!("{key}.tokens")));
+        found.push(no_file(format!("{key}.tokens")));
     }
     found
 }
@@ -40,16 +42,16 @@ fn check_path_kind(key: &str, route: &Route) -> Result<(), Problem> {
     let mut said = ways.iter().filter(|(_, is_said)| *is_said).map(|(field, _)| *field);
     match (said.next(), said.next()) {
         (None, _) => {
-            return Err(Problem::new(key, "the route has no path").help("add `path: /` to match every path"));
+            return Err(Problem::of(key, "the route has no path").help("add `path: /` to match every path"));
         }
         (Some(one), Some(other)) => {
             let message = format!("`{one}` and `{other}` cannot be combined");
-            return Err(Problem::new(key, message).help("write two routes"));
+            return Err(Problem::of(key, message).help("write two routes"));
         }
         (Some(_), None) => {}
     }
     if route.exact.as_ref().is_some_and(|exact| exact.as_slice().is_empty()) {
-        return Err(Problem::new(format!("{key}.exact"), "the list is empty")
+        return Err(Problem::of(format!("{key}.exact"), "the list is empty")
             .help("add at least one path, or remove the route"));
     }
     Ok(())
@@ -58,7 +60,7 @@ fn check_path_kind(key: &str, route: &Route) -> Result<(), Problem> {
 /// The problems of the conditions on method, header fields and query.
 fn check_conditions(key: &str, route: &Route) -> Vec<Problem> {
     let of_query = match route.query.contains_key("") {
-        true => Err(Problem::new(format!("{key}.query"), "a query parameter has an empty name")
+        true => Err(Problem::of(format!("{key}.query"), "a query parameter has an empty name")
             .help("write `name: value`, or remove it")),
         false => Ok(()),
     };
@@ -68,7 +70,7 @@ fn check_conditions(key: &str, route: &Route) -> Vec<Problem> {
 fn check_methods(key: &str, methods: &[String]) -> Result<(), Problem> {
     for (index, method) in methods.iter().enumerate() {
         let wrong = |message: String, remedy: String| {
-            Err(Problem::new(format!("{key}.methods[{index}]"), message).help(remedy))
+            Err(Problem::of(format!("{key}.methods[{index}]"), message).help(remedy))
         };
         let capitals = method.to_ascii_uppercase();
         if !is_token(method) {
@@ -93,7 +95,7 @@ fn check_headers(key: &str, headers: &BTreeMap<String, ValueMatch>) -> Result<()
     let mut names = BTreeSet::new();
     for (name, value) in headers {
         let wrong = |message: String, remedy: &str| {
-            Err(Problem::new(format!("{key}.headers.{name}"), message).help(remedy))
+            Err(Problem::of(format!("{key}.headers.{name}"), message).help(remedy))
         };
         if !is_token(name) {
             let message = format!("invalid header name `{}`", name.escape_debug());

@@ -3,8 +3,9 @@
 use std::collections::HashSet;
 
 use foldhash::fast::RandomState;
+use weir_document::Problem;
 
-use crate::files::LineProblem;
+use crate::files::Line;
 use crate::tls::digest::sha256;
 
 /// The longest token; request headers of the default size can hold several.
@@ -18,7 +19,7 @@ pub struct TokenSet {
 
 impl TokenSet {
     /// Reads one token per line. Empty lines and lines that start with `#` are ignored.
-    pub(crate) fn read(bytes: &[u8]) -> Result<TokenSet, LineProblem> {
+    pub(crate) fn read(bytes: &[u8]) -> Result<TokenSet, Problem<Line>> {
         let mut digests = HashSet::default();
         for (line, text) in (1..).zip(bytes.split(|&b| b == b'\n')) {
             let token = text.trim_ascii();
@@ -28,16 +29,16 @@ impl TokenSet {
             if !is_token(token) {
                 let message = "invalid bearer token";
                 let remedy = "write one token per line: letters, digits and -._~+/, with = only at the end";
-                return Err(LineProblem { line, message, remedy });
+                return Err(Problem::new(message, remedy).at(Line(line)));
             }
             digests.insert(sha256(token));
         }
         match digests.is_empty() {
-            true => Err(LineProblem {
-                line: 1,
-                message: "the file contains no token, so every request would get 401",
-                remedy: "write one token per line, or remove `tokens`",
-            }),
+            true => {
+                let message = "the file contains no token, so every request would get 401";
+                let remedy = "write one token per line, or remove `tokens`";
+                Err(Problem::new(message, remedy).at(Line(1)))
+            }
             false => Ok(TokenSet { digests }),
         }
     }
@@ -71,7 +72,7 @@ mod tests {
 
     #[test]
     fn what_is_no_token_has_its_line() {
-        let line = |text: &str| TokenSet::read(text.as_bytes()).unwrap_err().line;
+        let line = |text: &str| TokenSet::read(text.as_bytes()).unwrap_err().place.0;
         for wrong in ["a b", "=", "a=b", "ü", "a\"b", "a\0b"] {
             assert_eq!(line(&format!("good\n\n{wrong}\n")), 3, "{wrong:?}");
         }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use weir_document::Problem;
+
 use super::compress::check_compress;
 use super::cors::{self, OriginPattern};
 use super::forms::{
@@ -13,7 +15,7 @@ use crate::model::bounds::{WEIGHT_MAX, check_time};
 use crate::model::forms::is_token;
 use crate::model::retries::check_retries;
 use crate::path::check_path_of;
-use crate::problem::{Problem, failed};
+use crate::problem::failed;
 
 /// The message that a header belongs to.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -52,7 +54,7 @@ fn check_weights(key: &str, route: &Route) -> Result<(), Problem> {
     match weights.find(|(_, weight)| *weight > WEIGHT_MAX) {
         Some((index, weight)) => {
             let message = format!("{weight} is larger than {WEIGHT_MAX}");
-            Err(Problem::new(format!("{key}.backends[{index}].weight"), message)
+            Err(Problem::of(format!("{key}.backends[{index}].weight"), message)
                 .help("use smaller weights; only their ratio matters"))
         }
         None => Ok(()),
@@ -69,12 +71,12 @@ fn check_action(key: &str, route: &Route) -> Result<(), Problem> {
     ];
     let mut there = actions.iter().filter(|(_, is_there)| *is_there).map(|(field, _)| *field);
     let Some(action) = there.next() else {
-        return Err(Problem::new(key, "the route has no action")
+        return Err(Problem::of(key, "the route has no action")
             .help("add `backend`, `backends`, `redirect` or `respond`"));
     };
     if let Some(other) = there.next() {
         let message = format!("`{action}` and `{other}` cannot be combined");
-        return Err(Problem::new(format!("{key}.{other}"), message).help("remove one of them"));
+        return Err(Problem::of(format!("{key}.{other}"), message).help("remove one of them"));
     }
     if matches!(action, "backend" | "backends") {
         return Ok(());
@@ -90,7 +92,7 @@ fn check_action(key: &str, route: &Route) -> Result<(), Problem> {
     match for_backends.iter().find(|(_, is_there)| *is_there) {
         Some((field, _)) => {
             let message = format!("no effect with `{action}`: the route sends no requests to a backend");
-            Err(Problem::new(format!("{key}.{field}"), message).help("remove it"))
+            Err(Problem::of(format!("{key}.{field}"), message).help("remove it"))
         }
         None => Ok(()),
     }
@@ -102,7 +104,7 @@ fn check_rewrite(place: &str, rewrite: &Rewrite) -> Result<(), Problem> {
         Rewrite::Parts(parts) => &**parts,
     };
     if *parts == RewriteParts::default() {
-        return Err(Problem::new(place, "the rewrite changes nothing").help("set `host`, `path` or `prefix`"));
+        return Err(Problem::of(place, "the rewrite changes nothing").help("set `host`, `path` or `prefix`"));
     }
     check_one_path(place, parts.path.as_deref(), parts.prefix.as_deref())?;
     let Some(host) = &parts.host else { return Ok(()) };
@@ -111,7 +113,7 @@ fn check_rewrite(place: &str, rewrite: &Rewrite) -> Result<(), Problem> {
     if has_port && port.is_none_or(|port| port == 0) {
         let message = format!("`{host}` ends with a colon, but has no port");
         return Err(
-            Problem::new(format!("{place}.host"), message).help(format!("write `{name}`, or add the port"))
+            Problem::of(format!("{place}.host"), message).help(format!("write `{name}`, or add the port"))
         );
     }
     check_host(&format!("{place}.host"), name)
@@ -120,15 +122,15 @@ fn check_rewrite(place: &str, rewrite: &Rewrite) -> Result<(), Problem> {
 fn check_redirect(place: &str, redirect: &Redirect) -> Result<(), Problem> {
     let Redirect { scheme, host, port, path, prefix, status } = redirect;
     if scheme.is_none() && host.is_none() && port.is_none() && path.is_none() && prefix.is_none() {
-        return Err(Problem::new(place, "redirect loop: the target is the URL of the request")
+        return Err(Problem::of(place, "redirect loop: the target is the URL of the request")
             .help("set `scheme`, `host`, `port`, `path` or `prefix`"));
     }
     if !REDIRECTS.contains(status) {
-        return Err(Problem::new(format!("{place}.status"), format!("{status} is not a redirect status"))
+        return Err(Problem::of(format!("{place}.status"), format!("{status} is not a redirect status"))
             .help("use 301, 302, 303, 307 or 308"));
     }
     if *port == Some(0) {
-        let problem = Problem::new(format!("{place}.port"), "port 0 is not valid");
+        let problem = Problem::of(format!("{place}.port"), "port 0 is not valid");
         return Err(problem.help("write the port, or remove it"));
     }
     if let Some(host) = host {
@@ -140,7 +142,7 @@ fn check_redirect(place: &str, redirect: &Redirect) -> Result<(), Problem> {
 fn check_one_path(place: &str, path: Option<&str>, prefix: Option<&str>) -> Result<(), Problem> {
     match (path, prefix) {
         (Some(_), Some(_)) => {
-            Err(Problem::new(format!("{place}.prefix"), "`path` and `prefix` cannot be combined")
+            Err(Problem::of(format!("{place}.prefix"), "`path` and `prefix` cannot be combined")
                 .help("use `path` to replace the whole path, `prefix` to replace the matched part"))
         }
         (Some(path), None) => check_path_of(&format!("{place}.path"), path),
@@ -150,7 +152,7 @@ fn check_one_path(place: &str, path: Option<&str>, prefix: Option<&str>) -> Resu
 }
 
 fn check_host(place: &str, host: &str) -> Result<(), Problem> {
-    let wrong = |message: String| Err(Problem::new(place, message).help("write a name like `example.com`"));
+    let wrong = |message: String| Err(Problem::of(place, message).help("write a name like `example.com`"));
     match HostPattern::parse(host) {
         Ok(HostPattern::Exact(_)) => Ok(()),
         Ok(HostPattern::Suffix(_)) => {
@@ -163,20 +165,18 @@ fn check_host(place: &str, host: &str) -> Result<(), Problem> {
 fn check_respond(place: &str, respond: &Respond) -> Result<(), Problem> {
     if !(200..600).contains(&respond.status) {
         let message = format!("status {} is out of range; allowed: 200 to 599", respond.status);
-        return Err(
-            Problem::new(format!("{place}.status"), message).help("remove it to use the default, 200")
-        );
+        return Err(Problem::of(format!("{place}.status"), message).help("remove it to use the default, 200"));
     }
     if matches!(respond.status, 204 | 205 | 304) && !respond.body.is_empty() {
         let message = format!("a response with status {} cannot have a body", respond.status);
-        return Err(Problem::new(format!("{place}.body"), message).help("remove the body"));
+        return Err(Problem::of(format!("{place}.body"), message).help("remove the body"));
     }
     let mut names = BTreeSet::new();
     for (name, value) in &respond.headers {
         let place = format!("{place}.headers.{name}");
         check_name(&place, name, Head::Response)?;
         if name.eq_ignore_ascii_case("date") {
-            return Err(Problem::new(place, "the gateway sets this header itself").help("remove it"));
+            return Err(Problem::of(place, "the gateway sets this header itself").help("remove it"));
         }
         check_value(&place, value)?;
         check_twice(place, name, &mut names)?;
@@ -192,7 +192,7 @@ fn check_changes(
     is_from_manifest: bool,
 ) -> Result<(), Problem> {
     if changes.is_empty() {
-        return Err(Problem::new(place, "no change is listed").help("add `set`, `add` or `remove`"));
+        return Err(Problem::of(place, "no change is listed").help("add `set`, `add` or `remove`"));
     }
     let mut names = BTreeSet::new();
     for (field, map) in [("set", &changes.set), ("add", &changes.add)] {
@@ -217,7 +217,7 @@ fn check_changes(
 fn check_twice(place: String, name: &str, names: &mut BTreeSet<String>) -> Result<(), Problem> {
     match names.insert(name.to_ascii_lowercase()) {
         true => Ok(()),
-        false => Err(Problem::new(place, format!("duplicate header `{name}`"))
+        false => Err(Problem::of(place, format!("duplicate header `{name}`"))
             .help("list each header once; header names ignore case")),
     }
 }
@@ -226,9 +226,7 @@ fn check_twice(place: String, name: &str, names: &mut BTreeSet<String>) -> Resul
 fn check_name(place: &str, name: &str, head: Head) -> Result<(), Problem> {
     if !is_token(name) {
         let message = format!("invalid header name `{}`", name.escape_debug());
-        return Err(
-            Problem::new(place, message).help("use letters, digits and hyphens, as in `X-Request-Id`")
-        );
+        return Err(Problem::of(place, message).help("use letters, digits and hyphens, as in `X-Request-Id`"));
     }
     let leave_out = "remove it";
     let (reason, remedy) = match (name.to_ascii_lowercase().as_str(), head) {
@@ -244,11 +242,11 @@ fn check_name(place: &str, name: &str, head: Head) -> Result<(), Problem> {
         ("expect", Head::Request) => ("the gateway handles 100-continue itself", leave_out),
         _ => return Ok(()),
     };
-    Err(Problem::new(place, format!("cannot change `{name}`: {reason}")).help(remedy))
+    Err(Problem::of(place, format!("cannot change `{name}`: {reason}")).help(remedy))
 }
 
 fn check_value(place: &str, value: &str) -> Result<(), Problem> {
-    let wrong = |message: &str, remedy: &str| Err(Problem::new(place, message).help(remedy));
+    let wrong = |message: &str, remedy: &str| Err(Problem::of(place, message).help(remedy));
     if value.contains(|c: char| c.is_control() && c != '\t') {
         return wrong(
             "the value contains a line break or another control character",
@@ -267,12 +265,12 @@ fn check_value(place: &str, value: &str) -> Result<(), Problem> {
 /// Gateway API allows an empty list of origins, and every origin together with credentials.
 fn check_cors(place: &str, cors: &Cors, is_from_manifest: bool) -> Result<(), Problem> {
     if cors.origins.is_empty() && !is_from_manifest {
-        return Err(Problem::new(format!("{place}.origins"), "the list of origins is empty")
+        return Err(Problem::of(format!("{place}.origins"), "the list of origins is empty")
             .help("add `https://app.example.org`, `https://*.example.org` or `*`, or remove `cors`"));
     }
     for (index, origin) in cors.origins.iter().enumerate() {
         let wrong = |message: String, remedy: &str| {
-            Err(Problem::new(format!("{place}.origins[{index}]"), message).help(remedy.to_owned()))
+            Err(Problem::of(format!("{place}.origins[{index}]"), message).help(remedy.to_owned()))
         };
         let has_every_host = match OriginPattern::parse(origin) {
             Ok(pattern) => pattern.has_every_host(),
@@ -295,17 +293,17 @@ fn check_cors(place: &str, cors: &Cors, is_from_manifest: bool) -> Result<(), Pr
     for (field, names) in [("methods", &cors.methods), ("headers", &cors.headers), ("expose", &cors.expose)] {
         if let Some(index) = names.iter().position(|name| !is_token(name)) {
             let message = format!("invalid name `{}`", names[index].escape_debug());
-            return Err(Problem::new(format!("{place}.{field}[{index}]"), message)
+            return Err(Problem::of(format!("{place}.{field}[{index}]"), message)
                 .help("write one name per list item"));
         }
     }
     if cors.credentials && cors.expose.iter().any(|name| name == cors::EVERY) {
         let message = "with `credentials`, browsers read `*` as the name of a header";
-        return Err(Problem::new(format!("{place}.expose"), message).help("list the header names"));
+        return Err(Problem::of(format!("{place}.expose"), message).help("list the header names"));
     }
     match &cors.max_age {
         Some(age) if age.0.subsec_nanos() != 0 => {
-            Err(Problem::new(format!("{place}.max_age"), format!("`{age}` is not a whole number of seconds"))
+            Err(Problem::of(format!("{place}.max_age"), format!("`{age}` is not a whole number of seconds"))
                 .help("write it in seconds, for example `600s`"))
         }
         _ => Ok(()),
@@ -315,7 +313,7 @@ fn check_cors(place: &str, cors: &Cors, is_from_manifest: bool) -> Result<(), Pr
 fn check_mirror(place: &str, route: &Route, mirror: &Mirror) -> Result<(), Problem> {
     // A manifest can ask for every request twice.
     match route.backend.as_ref() == Some(&mirror.backend) && !route.is_from_manifest() {
-        true => Err(Problem::new(
+        true => Err(Problem::of(
             format!("{place}.backend"),
             "the route already sends its requests to this backend",
         )
@@ -326,7 +324,7 @@ fn check_mirror(place: &str, route: &Route, mirror: &Mirror) -> Result<(), Probl
 
 fn check_timeouts(place: &str, timeouts: &RouteTimeouts) -> Result<(), Problem> {
     if *timeouts == RouteTimeouts::default() {
-        return Err(Problem::new(place, "no timeout is set")
+        return Err(Problem::of(place, "no timeout is set")
             .help("set `request`, `backend`, `response`, `body` or `upgraded`"));
     }
     let of_none = "remove it to set no timeout for this route";
@@ -347,7 +345,7 @@ fn check_timeouts(place: &str, timeouts: &RouteTimeouts) -> Result<(), Problem> 
     match (timeouts.request, timeouts.backend) {
         (Some(request), Some(backend)) if backend > request => {
             let message = format!("`backend` ({backend}) is longer than `request` ({request})");
-            Err(Problem::new(format!("{place}.backend"), message)
+            Err(Problem::of(format!("{place}.backend"), message)
                 .help("make `backend` at most as long as `request`"))
         }
         _ => Ok(()),

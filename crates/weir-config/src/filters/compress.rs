@@ -3,10 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use weir_document::Size;
+use weir_document::{Problem, Size};
 
 use crate::model::forms::is_token;
-use crate::problem::Problem;
 
 /// Levels of gzip.
 const GZIP_LEVELS: std::ops::RangeInclusive<u32> = 1..=9;
@@ -63,7 +62,7 @@ impl Default for Compress {
 /// Validates `compress`, the value of the field `place`.
 pub(super) fn check_compress(place: &str, compress: &Compress) -> Result<(), Problem> {
     if compress.types.is_empty() {
-        return Err(Problem::new(
+        return Err(Problem::of(
             format!("{place}.types"),
             "the list is empty: the gateway would compress nothing",
         )
@@ -71,7 +70,7 @@ pub(super) fn check_compress(place: &str, compress: &Compress) -> Result<(), Pro
     }
     if let Some(index) = compress.types.iter().position(|kind| !is_media_type(kind)) {
         let message = format!("`{}` is not a media type", compress.types[index].escape_debug());
-        return Err(Problem::new(format!("{place}.types[{index}]"), message)
+        return Err(Problem::of(format!("{place}.types[{index}]"), message)
             .help("write it like `application/json` or `text/*`"));
     }
     for (field, level, levels) in
@@ -87,7 +86,7 @@ pub(super) fn check_compress(place: &str, compress: &Compress) -> Result<(), Pro
                 }
                 _ => "use 5, the default",
             };
-            return Err(Problem::new(format!("{place}.{field}"), message).help(remedy));
+            return Err(Problem::of(format!("{place}.{field}"), message).help(remedy));
         }
     }
     Ok(())

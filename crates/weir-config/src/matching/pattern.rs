@@ -14,9 +14,9 @@ use regex_automata::nfa::thompson::{self, WhichCaptures};
 use regex_automata::{Anchored, Input};
 use regex_syntax::hir::{Hir, HirKind, Literal, Look};
 use regex_syntax::{Error, ParserBuilder};
+use weir_document::Problem;
 
 use crate::model::{PATTERN_BYTES_MAX, Route};
-use crate::problem::Problem;
 
 /// Maximum size of an automaton, and of the memory to build it.
 const AUTOMATON_BYTES_MAX: usize = 1 << 20;
@@ -125,7 +125,7 @@ impl Patterns {
         for (field, text) in route.patterns() {
             if !self.known.contains_key(text) {
                 let problem = |(message, remedy): (String, &str)| {
-                    Problem::new(format!("{key}.{field}"), message).help(remedy)
+                    Problem::of(format!("{key}.{field}"), message).help(remedy)
                 };
                 let pattern = Arc::new(Pattern::new(text).map_err(problem)?);
                 self.known.insert(text.to_owned(), Known { pattern, uses: 0 });

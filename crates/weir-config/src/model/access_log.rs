@@ -4,9 +4,9 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use weir_document::{Share, nearest};
+use weir_document::{Problem, Share, nearest};
 
-use crate::problem::Problem;
+use crate::problem::no_file;
 
 /// Maximum number of suggested names in an error, and minimum length of a word that is compared.
 const NEAR_MOST: usize = 4;
@@ -195,7 +195,7 @@ fn json_pieces() -> Vec<LogPiece> {
 fn template_pieces(template: &str) -> Result<Vec<LogPiece>, Problem> {
     const PLACE: &str = "access_log.format";
     if template.chars().any(char::is_control) {
-        return Err(Problem::new(PLACE, "the format contains a line break or another control character")
+        return Err(Problem::of(PLACE, "the format contains a line break or another control character")
             .help("write it on one line; the gateway adds the line break"));
     }
     let (mut pieces, mut text, mut rest) = (Vec::new(), String::new(), template);
@@ -217,7 +217,7 @@ fn template_pieces(template: &str) -> Result<Vec<LogPiece>, Problem> {
         rest = after;
     }
     if pieces.is_empty() {
-        return Err(Problem::new(PLACE, format!("`{template}` contains no value such as `$status`"))
+        return Err(Problem::of(PLACE, format!("`{template}` contains no value such as `$status`"))
             .help("write `json`, or a text with values such as `$remote_addr $status`"));
     }
     text.push_str(rest);
@@ -237,7 +237,7 @@ fn split_name(text: &str) -> (&str, &str) {
 }
 
 fn unknown_value(place: &str, name: &str) -> Problem {
-    let problem = Problem::new(place, format!("unknown value `${}`", name.escape_debug()));
+    let problem = Problem::of(place, format!("unknown value `${}`", name.escape_debug()));
     if name.is_empty() {
         return problem.help("write `$$` for a dollar sign, or `$NAME` for a value");
     }
@@ -272,7 +272,7 @@ fn near(name: &str) -> Vec<&'static str> {
 /// Validates `log`.
 pub(crate) fn check(log: &AccessLog) -> Result<(), Problem> {
     if log.file.as_deref() == Some("") {
-        return Err(Problem::no_file("access_log.file"));
+        return Err(no_file("access_log.file"));
     }
     log.line().map(drop)
 }
@@ -310,7 +310,7 @@ mod tests {
         let check = |format: &str, message: &str, remedy: &str| {
             let problem = line(format).unwrap_err();
             assert_eq!(problem.message, message);
-            assert!(problem.remedy.unwrap().starts_with(remedy), "{format}");
+            assert!(problem.remedy.starts_with(remedy), "{format}");
         };
         check("$statuss", "unknown value `$statuss`", "did you mean `$status`?");
         check("100 $", "unknown value `$`", "write `$$` for a dollar");

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use weir_document::Time;
-
-use crate::problem::Problem;
+use weir_document::{Problem, Time};
 
 /// The largest weight, as in Gateway API.
 pub(crate) const WEIGHT_MAX: u32 = 1_000_000;
@@ -15,7 +13,7 @@ pub(crate) const TIMEOUT_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 pub(crate) fn check_time(place: &str, time: Time, remedy: &str) -> Result<(), Problem> {
     if time.0.is_zero() || time.0 > TIMEOUT_MAX {
         let message = format!("{time} is out of range; allowed: 1ns to 30 days");
-        return Err(Problem::new(place, message).help(remedy));
+        return Err(Problem::of(place, message).help(remedy));
     }
     Ok(())
 }

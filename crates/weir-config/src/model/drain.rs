@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use weir_document::Time;
+use weir_document::{Problem, Time};
 
 use super::bounds::check_time;
-use crate::problem::Problem;
 
 /// Graceful shutdown, from the signal to the end of the process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -38,7 +37,7 @@ pub(crate) fn check(drain: &Drain) -> Result<(), Problem> {
             "`drain.delay` ({}) must be shorter than `drain.timeout` ({})",
             drain.delay, drain.timeout
         );
-        return Err(Problem::new("drain.delay", message)
+        return Err(Problem::of("drain.delay", message)
             .help("make `timeout` longer than `delay`; both start at the signal"));
     }
     Ok(())

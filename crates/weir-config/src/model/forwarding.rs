@@ -2,9 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use weir_document::Share;
-
-use crate::problem::Problem;
+use weir_document::{Problem, Share};
 
 /// The maximum number of trusted proxies.
 const TRUSTED_HOPS_MAX: u32 = 16;
@@ -119,15 +117,15 @@ pub(crate) fn check(forwarding: &Forwarding) -> Result<(), Problem> {
     let Forwarding { trusted_hops, trusted_header, trace, .. } = forwarding;
     if *trusted_hops > TRUSTED_HOPS_MAX {
         let message = format!("{trusted_hops} is larger than {TRUSTED_HOPS_MAX}");
-        return Err(Problem::new("forwarding.trusted_hops", message)
+        return Err(Problem::of("forwarding.trusted_hops", message)
             .help("count the proxies between the clients and this gateway"));
     }
     if trusted_header.is_some() && *trusted_hops == 0 {
-        return Err(Problem::new("forwarding.trusted_header", "`trusted_hops` is 0, so no proxy is trusted")
+        return Err(Problem::of("forwarding.trusted_header", "`trusted_hops` is 0, so no proxy is trusted")
             .help("set `trusted_hops` to the number of proxies in front, or leave `trusted_header` out"));
     }
     if trace.as_ref().is_some_and(|trace| !trace.w3c && trace.b3 == B3::Off) {
-        return Err(Problem::new("forwarding.trace", "no effect: `w3c` and `b3` are both off")
+        return Err(Problem::of("forwarding.trace", "no effect: `w3c` and `b3` are both off")
             .help("turn one of them on, or remove `trace`"));
     }
     Ok(())

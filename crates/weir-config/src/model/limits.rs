@@ -2,9 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use weir_document::Size;
-
-use crate::problem::Problem;
+use weir_document::{Problem, Size};
 
 const HEAD_BYTES: std::ops::RangeInclusive<u64> = 1 << 10..=1 << 20;
 /// The parser keeps its slots for header fields on the stack, which sets the upper limit.
@@ -54,7 +52,7 @@ impl Default for Limits {
 /// Validates `limits`.
 pub(crate) fn check(limits: &Limits) -> Result<(), Problem> {
     let wrong = |field: &str, message: String, default: &dyn std::fmt::Display| {
-        let problem = Problem::new(format!("limits.{field}"), message);
+        let problem = Problem::of(format!("limits.{field}"), message);
         Err(problem.help(format!("remove it to use the default, {default}")))
     };
     let default = Limits::default();

@@ -6,10 +6,9 @@ use std::str::FromStr;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
-use weir_document::{Share, Size, Time};
+use weir_document::{Problem, Share, Size, Time};
 
 use super::bounds::check_time;
-use crate::problem::Problem;
 
 /// Thresholds above which new requests get 503, so that in-flight requests can complete. A field that is not set is
 /// not checked.
@@ -51,7 +50,7 @@ pub(crate) fn check(overload: &Overload) -> Result<(), Problem> {
         None => false,
     };
     if is_nothing {
-        return Err(Problem::new("overload.memory", "0 would reject every request with 503")
+        return Err(Problem::of("overload.memory", "0 would reject every request with 503")
             .help("write a share like 90% or a size like 256MiB, or remove it to set no limit"));
     }
     overload.lag.map_or(Ok(()), |lag| check_time("overload.lag", lag, "remove it to set no limit"))

@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use weir_document::Problem;
 
 use super::address::addresses;
-use crate::problem::Problem;
 
 /// DNS servers that resolve the host names of endpoints.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -23,7 +23,7 @@ pub(crate) fn check(resolver: &Resolver) -> Result<(), Problem> {
     match resolver.servers.iter().position(|server| server.port() == 0) {
         Some(index) => {
             let message = format!("{} has port 0", resolver.servers[index]);
-            Err(Problem::new(format!("resolver.servers[{index}]"), message)
+            Err(Problem::of(format!("resolver.servers[{index}]"), message)
                 .help("write the port of the DNS server, usually 53"))
         }
         None => Ok(()),

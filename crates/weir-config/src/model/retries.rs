@@ -6,10 +6,9 @@ use std::time::Duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
-use weir_document::Time;
+use weir_document::{Problem, Time};
 
 use super::bounds::check_time;
-use crate::problem::Problem;
 
 /// More retries only add load to an upstream that is failing.
 const ATTEMPTS_MAX: u32 = 10;
@@ -61,19 +60,16 @@ impl Default for Retries {
 pub(crate) fn check_retries(place: &str, retries: &Retries) -> Result<(), Problem> {
     if !(1..=ATTEMPTS_MAX).contains(&retries.attempts) {
         let message = format!("{} is out of range; allowed: 1 to {ATTEMPTS_MAX}", retries.attempts);
-        return Err(Problem::new(format!("{place}.attempts"), message)
+        return Err(Problem::of(format!("{place}.attempts"), message)
             .help("remove it to use the default, 1, or remove `retries` for no retries"));
     }
     if retries.on.is_empty() {
-        return Err(Problem::new(
-            format!("{place}.on"),
-            "the list is empty: the gateway would retry nothing",
-        )
-        .help("remove it to use the default, `[connect, reset]`, or remove `retries`"));
+        return Err(Problem::of(format!("{place}.on"), "the list is empty: the gateway would retry nothing")
+            .help("remove it to use the default, `[connect, reset]`, or remove `retries`"));
     }
     for (index, on) in retries.on.iter().enumerate() {
         let wrong = |message: String, remedy: &str| {
-            Err(Problem::new(format!("{place}.on[{index}]"), message).help(remedy))
+            Err(Problem::of(format!("{place}.on[{index}]"), message).help(remedy))
         };
         if let RetryOn::Status(status) = on
             && !STATUSES.contains(status)

@@ -1,5 +1,7 @@
 //! Settings of the whole gateway.
 
+use weir_document::Problem;
+
 use super::access_log::{AccessLog, Metrics};
 use super::drain::Drain;
 use super::forwarding::Forwarding;
@@ -11,7 +13,7 @@ use super::timeouts::Timeouts;
 use super::trailers::Trailers;
 use super::{access_log, drain, forwarding, limits, overload, resolver, timeouts, trailers};
 use crate::path::PathRules;
-use crate::problem::{Problem, failed};
+use crate::problem::failed;
 
 pub(crate) const WORKERS_MAX: u32 = 1024;
 
@@ -50,7 +52,7 @@ pub struct Settings {
 pub(crate) fn check(settings: &Settings) -> Vec<Problem> {
     let workers = settings.workers.filter(|workers| !(1..=WORKERS_MAX).contains(workers));
     let workers = workers.map_or(Ok(()), |workers| {
-        Err(Problem::new("workers", format!("{workers} is out of range; allowed: 1 to {WORKERS_MAX}"))
+        Err(Problem::of("workers", format!("{workers} is out of range; allowed: 1 to {WORKERS_MAX}"))
             .help("remove it for one worker per CPU"))
     });
     failed([

@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use weir_document::Time;
+use weir_document::{Problem, Time};
 
 use super::bounds::check_time;
-use crate::problem::Problem;
 
 /// Timeouts of clients and upstreams. Their resolution is 100 ms: a timeout expires up to 200 ms late and never
 /// early.

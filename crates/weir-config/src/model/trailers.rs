@@ -3,10 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use weir_document::Problem;
 use weir_http::{is_hop_by_hop, is_plain_name};
 
 use super::forms::{TOKEN, is_token};
-use crate::problem::Problem;
 
 /// Trailers that pass, by name. All others are dropped: a server may take a trailer for a field that was checked, changed
 /// or removed in the head.
@@ -88,7 +88,7 @@ pub(crate) fn check(trailers: &Trailers, underscores_in_headers: bool) -> Result
         check_name(&place, name)?;
         if !underscores_in_headers && !is_plain_name(name) {
             let message = format!("request fields with a name like `{name}` are dropped");
-            return Err(Problem::new(place, message)
+            return Err(Problem::of(place, message)
                 .help("use letters, digits and hyphens, or set `underscores_in_headers: true`"));
         }
     }
@@ -101,9 +101,7 @@ pub(crate) fn check(trailers: &Trailers, underscores_in_headers: bool) -> Result
 fn check_name(place: &str, name: &str) -> Result<(), Problem> {
     if !is_token(name) {
         let message = format!("`{}` is not the name of a field", name.escape_debug());
-        return Err(
-            Problem::new(place, message).help("write letters, digits and hyphens, as in `X-Checksum`")
-        );
+        return Err(Problem::of(place, message).help("write letters, digits and hyphens, as in `X-Checksum`"));
     }
     let lower = name.to_ascii_lowercase();
     let is_forbidden = is_hop_by_hop(name)
@@ -111,7 +109,7 @@ fn check_name(place: &str, name: &str) -> Result<(), Problem> {
         || FORBIDDEN_PREFIXES.iter().any(|prefix| lower.starts_with(prefix));
     if is_forbidden {
         let message = format!("`{name}` cannot pass as a trailer: it has to be known before the body");
-        return Err(Problem::new(place, message).help("leave it out, and send it as a header field"));
+        return Err(Problem::of(place, message).help("leave it out, and send it as a header field"));
     }
     Ok(())
 }

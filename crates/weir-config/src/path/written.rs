@@ -2,12 +2,13 @@
 
 use std::fmt::Display;
 
+use weir_document::Problem;
+
 use super::{NormalTarget, PathParameters, PathProblem, PathRules, Unroutable};
-use crate::problem::Problem;
 
 /// Rejects a `path`, the value of the field `place`, that no request can have.
 pub(crate) fn check_path_of(place: &dyn Display, path: &str) -> Result<(), Problem> {
-    let wrong = |message: String, remedy: String| Err(Problem::new(place.to_string(), message).help(remedy));
+    let wrong = |message: String, remedy: String| Err(Problem::of(place.to_string(), message).help(remedy));
     if !path.starts_with('/') {
         return wrong(format!("`{path}` does not start with `/`"), format!("write `/{path}`"));
     }
@@ -65,5 +66,5 @@ pub(crate) fn check_normal(place: &dyn Display, path: &str, rules: &PathRules) -
             (format!("requests for `{path}` get 400: {problem}"), remedy.to_owned())
         }
     };
-    Err(Problem::new(place.to_string(), message).help(remedy))
+    Err(Problem::of(place.to_string(), message).help(remedy))
 }

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use weir_document::Problem;
+
 use super::Resources;
 use super::before::Before;
 use crate::change::{Key, Policy, Refused};
@@ -10,7 +12,6 @@ use crate::check::unknown_backend;
 use crate::matching::entry::RouteEntry;
 use crate::model::{BackendField, Route};
 use crate::path::{PathRules, check_normal};
-use crate::problem::Problem;
 
 /// How many routes with an unknown backend get a suggestion. The nearest of many names for each of many routes would
 /// take minutes to find.
@@ -44,7 +45,7 @@ impl Resources {
             let [here, there] = [name, other].map(|n| Key::Listener(n.clone()));
             let key = if trial.is_suspect(&here) { here } else { there };
             let message = format!("{} is already the address of {other}", listener.address);
-            let problem = Problem::new(format!("{name}.address"), message);
+            let problem = Problem::of(format!("{name}.address"), message);
             found.push((key, problem.help("give each listener its own address")));
         }
         // If a listener of the batch is refused, the batch does have a listener.
@@ -53,7 +54,7 @@ impl Resources {
             && !trial.refuses_a_listener()
             && !trial.refused.contains_key(&Key::Settings)
         {
-            let problem = Problem::new("listeners", "no listener is configured")
+            let problem = Problem::of("listeners", "no listener is configured")
                 .help("add one: `listeners: [{ address: 127.0.0.1:8080 }]`");
             found.push((Key::Settings, problem));
         }
@@ -74,7 +75,7 @@ impl Resources {
                 found.push((Key::Route(name.to_owned()), problem));
             } else {
                 let message = format!("backend `{backend}` is still used by {name}");
-                let problem = Problem::new("backends", message).help("remove the route first");
+                let problem = Problem::of("backends", message).help("remove the route first");
                 found.push((Key::Backend(backend.to_owned()), problem));
             }
         }
@@ -143,7 +144,7 @@ impl Resources {
             let at_fault = if trial.is_suspect(&here) { here } else { there };
             let message =
                 format!("{other} has the same name, `{name}`; with `tickets.file`, names must be unique");
-            let problem = Problem::new(format!("{key}.name"), message);
+            let problem = Problem::of(format!("{key}.name"), message);
             found.push((at_fault, problem.help("give each listener with `tickets.file` its own name")));
         }
         found
@@ -170,7 +171,7 @@ impl Resources {
                         let message = format!(
                             "backend `{wanted}` has `tls`, but passthrough traffic is already encrypted"
                         );
-                        Problem::new(place, message).help("use a backend without `tls`")
+                        Problem::of(place, message).help("use a backend without `tls`")
                     }
                     None if is_changed => {
                         let names = self.backends.keys().map(String::as_str);
@@ -178,7 +179,7 @@ impl Resources {
                     }
                     None => {
                         let message = format!("backend `{wanted}` is still used by {name}");
-                        Problem::new("backends", message).help("remove it from `passthrough` first")
+                        Problem::of("backends", message).help("remove it from `passthrough` first")
                     }
                 };
                 found.push((if is_changed { Key::Listener(name.clone()) } else { of_backend }, problem));

@@ -3,13 +3,12 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use weir_document::nearest;
+use weir_document::{Problem, nearest};
 
 use super::Resources;
 use super::consistency::Trial;
 use crate::change::Key;
 use crate::model::Listener;
-use crate::problem::Problem;
 
 impl Resources {
     /// Unknown listeners of routes. The route is reported, or the removed listener if the route did not change.
@@ -33,7 +32,7 @@ impl Resources {
             found.push(match gone {
                 Some((listener, _)) if !trial.before.is_changed(entry) => {
                     let message = format!("listener `{name}` is still used by {key}");
-                    let problem = Problem::new("listeners", message).help("remove the route first");
+                    let problem = Problem::of("listeners", message).help("remove the route first");
                     (Key::Listener(listener.clone()), problem)
                 }
                 _ => (
@@ -48,7 +47,7 @@ impl Resources {
 
 /// The problem of a field at `place` with the unknown listener `wanted`; `labels` are the known ones.
 fn no_such_listener(place: String, wanted: &str, labels: &BTreeSet<Cow<'_, str>>) -> Problem {
-    let problem = Problem::new(place, format!("unknown listener `{wanted}`"));
+    let problem = Problem::of(place, format!("unknown listener `{wanted}`"));
     match nearest(wanted, labels.iter().map(|label| &**label)) {
         Some(label) => problem.help(format!("did you mean `{label}`?")),
         None => {

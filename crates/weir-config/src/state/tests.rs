@@ -27,7 +27,7 @@ fn check_refused(text: &str, expected: &[(&str, &str)]) {
     let mut state = State::default();
     let applied = state.apply(batch(Policy::AllOrNothing, text));
     let told: Vec<(String, String)> =
-        applied.refused.iter().map(|(_, p)| (p.to_string(), p.remedy.clone().unwrap_or_default())).collect();
+        applied.refused.iter().map(|(_, p)| (p.to_string(), p.remedy.clone())).collect();
     let expected: Vec<(String, String)> =
         expected.iter().map(|(m, r)| ((*m).to_owned(), (*r).to_owned())).collect();
     assert_eq!(told, expected);
@@ -263,7 +263,7 @@ fn conditions_of_the_wrong_form_are_told() {
         let text = GOOD.replace("path: /api,", &format!("path: /api, headers: {{ a: {value} }},"));
         let error = weir_document::read::<Configuration>("test.yaml", &text).unwrap_err();
         assert_eq!(
-            (error.message.as_str(), error.remedy.as_str(), error.line),
+            (error.message.as_str(), error.remedy.as_str(), error.place.line),
             (message, remedy, 5),
             "{value}"
         );

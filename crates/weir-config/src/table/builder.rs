@@ -11,6 +11,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use weir_document::Problem;
+
 use super::maglev::Maglev;
 use super::parts::{BackendEntry, CompiledRoute, Parts, Target};
 use super::series::SeriesList;
@@ -23,7 +25,6 @@ use crate::matching::entry::{RouteEntry, source_order};
 use crate::matching::hosts::Scopes;
 use crate::matching::paths::{Candidate, Clash, PathTable};
 use crate::model::Backend;
-use crate::problem::Problem;
 use crate::resources::Resources;
 use crate::resources::before::{Before, ChangedRoute};
 use crate::resources::uses::retried;
@@ -423,7 +424,7 @@ fn conflict(clash: &Clash, entries: &Entries<'_>, host: Option<&HostPattern>) ->
         let message = format!("{} already matches {field} `{path}` for {host}", other.key);
         (message, "remove one of the routes, or make them differ in `methods`, `headers` or `query`")
     };
-    let problem = Problem::new(format!("{}.{field}", entry.key), message).help(remedy);
+    let problem = Problem::of(format!("{}.{field}", entry.key), message).help(remedy);
     Conflict { key: Arc::clone(&entry.key), taken_by: Arc::clone(&other.key), problem }
 }
 

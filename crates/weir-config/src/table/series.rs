@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use weir_document::Problem;
+
 use crate::collections::FastMap;
 use crate::collections::{Pages, Slots};
 use crate::model::Route;
-use crate::problem::Problem;
 
 /// The longest group name, in bytes.
 const GROUP_BYTES_MAX: usize = 128;
@@ -92,13 +93,13 @@ fn of_route(route: &Route) -> impl Iterator<Item = (&str, &str)> {
 pub(crate) fn check_group(key: &str, group: &str) -> Result<(), Problem> {
     if group.is_empty() || group.len() > GROUP_BYTES_MAX || group.chars().any(char::is_control) {
         let message = format!("invalid group name `{}`", group.escape_debug());
-        return Err(Problem::new(format!("{key}.metrics_group"), message)
+        return Err(Problem::of(format!("{key}.metrics_group"), message)
             .help(format!("use 1 to {GROUP_BYTES_MAX} printable characters")));
     }
     if group == OTHER_GROUPS {
         let message = format!("`{group}` is reserved for the groups beyond the first 1000");
         return Err(
-            Problem::new(format!("{key}.metrics_group"), message).help("use another name, such as `others`")
+            Problem::of(format!("{key}.metrics_group"), message).help("use another name, such as `others`")
         );
     }
     Ok(())

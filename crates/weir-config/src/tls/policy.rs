@@ -3,9 +3,9 @@
 use rustls::crypto::aws_lc_rs::{self, cipher_suite, kx_group};
 use rustls::crypto::{CryptoProvider, SupportedKxGroup};
 use rustls::{SupportedCipherSuite, SupportedProtocolVersion, version};
+use weir_document::Problem;
 
 use crate::model::{Tls, TlsVersion};
-use crate::problem::Problem;
 
 /// A cipher suite with its names.
 struct Suite {
@@ -144,7 +144,7 @@ pub(crate) fn check(place: &str, tls: &Tls) -> Result<(), Problem> {
         let Some(known) = group_named(name) else {
             let all: Vec<&str> = GROUPS.iter().map(|known| known.names[0]).collect();
             let message = format!("unsupported key exchange group `{name}`");
-            return Err(Problem::new(place, message).help(format!("supported: {}", all.join(", "))));
+            return Err(Problem::of(place, message).help(format!("supported: {}", all.join(", "))));
         };
         if tls.curves[..index].iter().filter_map(|name| group_named(name)).any(|k| std::ptr::eq(k, known)) {
             return Err(twice(place, name));
@@ -158,7 +158,7 @@ fn check_ciphers(place: &str, tls: &Tls) -> Result<(), Problem> {
         let place = format!("{place}.ciphers[{index}]");
         let Some(known) = suite_named(name) else {
             let message = format!("unsupported cipher suite `{name}`");
-            return Err(Problem::new(place, message).help(format!("supported: {}", suites_of(spoken(tls)))));
+            return Err(Problem::of(place, message).help(format!("supported: {}", suites_of(spoken(tls)))));
         };
         if tls.ciphers[..index].iter().filter_map(|name| suite_named(name)).any(|k| std::ptr::eq(k, known)) {
             return Err(twice(place, name));
@@ -171,12 +171,12 @@ fn check_ciphers(place: &str, tls: &Tls) -> Result<(), Problem> {
     bare.map_or(Ok(()), |version| {
         let message = format!("no suite in this list supports TLS {version}, which `versions` enables");
         let remedy = format!("remove {version} from `versions`, or add one of: {}", suites_of(&[*version]));
-        Err(Problem::new(format!("{place}.ciphers"), message).help(remedy))
+        Err(Problem::of(format!("{place}.ciphers"), message).help(remedy))
     })
 }
 
 fn twice(place: String, name: &str) -> Problem {
-    Problem::new(place, format!("duplicate `{name}`")).help("remove one of them")
+    Problem::of(place, format!("duplicate `{name}`")).help("remove one of them")
 }
 
 fn spoken(tls: &Tls) -> &[TlsVersion] {

@@ -20,8 +20,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rustls::pki_types::UnixTime;
 use rustls::server::ProducesTickets;
+use weir_document::Problem;
 
-use crate::files::LineProblem;
+use crate::files::Line;
 
 const NAME_BYTES: usize = 16;
 const TIME_BYTES: usize = 8;
@@ -64,7 +65,7 @@ struct Key {
 }
 
 /// Reads the secrets of a file, one per line in base64. Empty lines and lines that start with `#` are ignored.
-pub(crate) fn read_secrets(bytes: &[u8]) -> Result<Vec<Vec<u8>>, LineProblem> {
+pub(crate) fn read_secrets(bytes: &[u8]) -> Result<Vec<Vec<u8>>, Problem<Line>> {
     let remedy =
         "write one key per line, as `openssl rand -base64 48` prints it; the first encrypts, all decrypt";
     let mut secrets = Vec::new();
@@ -75,16 +76,16 @@ pub(crate) fn read_secrets(bytes: &[u8]) -> Result<Vec<Vec<u8>>, LineProblem> {
         }
         match STANDARD.decode(text) {
             Ok(secret) if SECRET_BYTES.contains(&secret.len()) => secrets.push(secret),
-            Ok(_) => return Err(LineProblem { line, message: "the key must have 32 to 128 bytes", remedy }),
-            Err(_) => return Err(LineProblem { line, message: "the key is not base64", remedy }),
+            Ok(_) => return Err(Problem::new("the key must have 32 to 128 bytes", remedy).at(Line(line))),
+            Err(_) => return Err(Problem::new("the key is not base64", remedy).at(Line(line))),
         }
         if secrets.len() > SECRETS_MAX {
             let remedy = "remove the oldest keys: the gateway tries every key for a ticket";
-            return Err(LineProblem { line, message: "too many keys; the limit is 16", remedy });
+            return Err(Problem::new("too many keys; the limit is 16", remedy).at(Line(line)));
         }
     }
     match secrets.is_empty() {
-        true => Err(LineProblem { line: 1, message: "the file contains no key", remedy }),
+        true => Err(Problem::new("the file contains no key", remedy).at(Line(1))),
         false => Ok(secrets),
     }
 }
@@ -276,7 +277,7 @@ mod tests {
         let good = STANDARD.encode([7; 48]);
         let text = format!("# of today\n{good}\n\n{good}\r\n");
         assert_eq!(read_secrets(text.as_bytes()).unwrap(), [[7; 48], [7; 48]]);
-        let line = |text: &str| read_secrets(text.as_bytes()).unwrap_err().line;
+        let line = |text: &str| read_secrets(text.as_bytes()).unwrap_err().place.0;
         assert_eq!(line("# none\n"), 1);
         assert_eq!(line(&format!("{good}\nno key\n")), 2);
         assert_eq!(line(&format!("{good}\n\n{}\n", STANDARD.encode([7; 31]))), 3);

@@ -9,10 +9,10 @@ use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
 use rustls::{Error, ServerConfig};
+use weir_document::Problem;
 
-use crate::files::{Content, FileProblem, Files};
+use crate::files::{Content, FileProblem, Files, line_problem};
 use crate::model::{ClientAuth, Listener, Tls};
-use crate::problem::Problem;
 use crate::tls::certificates::{Named, Names};
 use crate::tls::digest::sha256_of;
 use crate::tls::pairs::{PairLoader, authorities, no_authorities};
@@ -216,7 +216,7 @@ fn ticketer(
     let made = match (&keys.file, secrets) {
         (Some(file), Some(secrets)) => {
             let secrets = read_secrets(secrets.bytes()).map_err(|fault| {
-                FileProblem::new(fault.problem(files.place("tickets.file"), file), [file.as_str()])
+                FileProblem::new(line_problem(fault, files.place("tickets.file"), file), [file.as_str()])
             })?;
             Ticketer::shared(lifetime_s, binding, &secrets)
         }
@@ -225,7 +225,7 @@ fn ticketer(
     match made {
         Ok(ticketer) => Ok(Some(Arc::new(ticketer))),
         Err(_) => {
-            let problem = Problem::new(
+            let problem = Problem::of(
                 files.place("tickets"),
                 "the system returned no random bytes for the ticket keys",
             );
@@ -243,7 +243,7 @@ fn server_config(
     let provider = Arc::new(policy::provider(tls));
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_protocol_versions(&policy::versions(tls))
-        .map_err(|error: Error| FileProblem::new(Problem::new(files.place.clone(), error.to_string()), []))?;
+        .map_err(|error: Error| FileProblem::new(Problem::of(files.place.clone(), error.to_string()), []))?;
     let builder = match &tls.client_ca {
         Some(ca) => builder.with_client_cert_verifier(verifier(tls, ca, files, &provider)?),
         None => builder.with_no_client_auth(),

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use rustls::pki_types::{CertificateDer, ServerName, pem::PemObject};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{ClientConfig, RootCertStore};
+use weir_document::Problem;
 
 use super::pairs::{PairLoader, authorities, no_authorities};
 use crate::files::{Content, FileProblem, Files};
 use crate::model::{BackendTls, PairFiles, SYSTEM_AUTHORITIES, UpstreamAddress};
-use crate::problem::Problem;
 use crate::tls::policy;
 
 /// TLS to the endpoints of a backend. All workers share it, including sessions for resumption. Other backends, and
@@ -81,7 +81,7 @@ impl UpstreamTls {
         };
         let builder = ClientConfig::builder_with_provider(Arc::new(policy::default_provider()))
             .with_safe_default_protocol_versions()
-            .map_err(|error| FileProblem::new(Problem::new(files.place.clone(), error.to_string()), []))?
+            .map_err(|error| FileProblem::new(Problem::of(files.place.clone(), error.to_string()), []))?
             .with_root_certificates(roots);
         let mut config = match &own {
             Some(own) => {

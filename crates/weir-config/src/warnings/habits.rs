@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use weir_document::Problem;
+
 use crate::filters::HeaderChanges;
 use crate::model::Route;
-use crate::problem::Problem;
 
 /// The parts of the route at `key` that are probably meant as in another gateway.
 pub(super) fn of_route(key: &str, route: &Route) -> Vec<Problem> {
@@ -17,7 +18,7 @@ pub(super) fn of_route(key: &str, route: &Route) -> Vec<Problem> {
         found.extend(variables(&format!("{key}.respond.headers"), &respond.headers));
     }
     found.extend(route.hosts.iter().enumerate().filter(|(_, host)| *host == "_").map(|(index, _)| {
-        Problem::new(
+        Problem::of(
             format!("{key}.hosts[{index}]"),
             "`_` is not a wildcard here; it matches only the host `_`",
         )
@@ -39,7 +40,7 @@ fn variables(place: &str, fields: &BTreeMap<String, String>) -> Vec<Problem> {
         .map(|(name, variable)| {
             let message =
                 format!("the gateway sends `{variable}` literally; header values have no variables");
-            Problem::new(format!("{place}.{name}"), message)
+            Problem::of(format!("{place}.{name}"), message)
                 .help("use `forwarding` to send the client address and a request ID to upstreams")
         })
         .collect()
@@ -72,7 +73,7 @@ fn starred_paths(key: &str, route: &Route) -> Vec<Problem> {
         .map(|(field, path)| {
             let below = path.trim_end_matches('*').trim_end_matches('/');
             let below = if below.is_empty() { "/" } else { below };
-            Problem::new(
+            Problem::of(
                 format!("{key}.{field}"),
                 format!("`*` in `{path}` is not a wildcard; it matches only `*`"),
             )

@@ -6,13 +6,14 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use weir_document::Problem;
+
 use crate::host::HostPattern;
 use crate::matching::RequestView;
 use crate::matching::Scope;
 use crate::matching::entry::RouteEntry;
 use crate::model::{OneOrMany, Route};
 use crate::path::{NormalTarget, PathParameters};
-use crate::problem::Problem;
 use crate::table::Table;
 
 /// How much a route protects upstreams.
@@ -298,5 +299,5 @@ fn problem(table: &Table, kind: &Kind, first: &Bypass<'_>, more: usize) -> Probl
         table.label(*other),
         kind.readers
     );
-    Problem::new(format!("{}.{field}", rule.key), message).help(kind.remedy)
+    Problem::of(format!("{}.{field}", rule.key), message).help(kind.remedy)
 }

@@ -7,6 +7,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use weir_document::Problem;
+
 use crate::collections::FastMap;
 use crate::host::HostPattern;
 use crate::matching::Scope;
@@ -14,7 +16,6 @@ use crate::matching::conditions::{Conditions, Weight, covers};
 use crate::matching::entry::{RouteEntry, source_order};
 use crate::matching::hosts::Scopes;
 use crate::model::OneOrMany;
-use crate::problem::Problem;
 use crate::table::Table;
 
 /// All routes, in the order of their keys.
@@ -147,7 +148,7 @@ fn problem(routes: Routes<'_>, route: usize, cause: Cause<'_>) -> Problem {
     let entry = routes[route];
     match cause {
         Cause::NoPath => {
-            Problem::new(format!("{}.regex", entry.key), "it matches no path: paths start with `/`")
+            Problem::of(format!("{}.regex", entry.key), "it matches no path: paths start with `/`")
                 .help("start it with `/`; it must match the whole path")
         }
         Cause::Asked(other) => {
@@ -155,14 +156,14 @@ fn problem(routes: Routes<'_>, route: usize, cause: Cause<'_>) -> Problem {
                 "this route never matches: {} matches all of its requests first",
                 routes[other].label()
             );
-            Problem::new(&*entry.key, message).help("make this route more specific, or remove it")
+            Problem::of(&*entry.key, message).help("make this route more specific, or remove it")
         }
         Cause::Below(other, folder) => {
             let message = format!(
                 "this route never matches: {} matches all paths below `{folder}`, and a prefix wins over a regular expression",
                 routes[other].label()
             );
-            Problem::new(format!("{}.regex", entry.key), message)
+            Problem::of(format!("{}.regex", entry.key), message)
                 .help("write that prefix as a regular expression, shorten it, or remove this route")
         }
     }

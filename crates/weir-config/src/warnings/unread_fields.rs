@@ -1,9 +1,9 @@
 //! Request header fields that a configuration names, but that never have the expected value.
 
+use weir_document::Problem;
 use weir_http::is_plain_name;
 
 use crate::model::{Balance, HashKey};
-use crate::problem::Problem;
 use crate::state::State;
 
 const ALLOW: &str = "use letters, digits and hyphens, or set `underscores_in_headers: true`";
@@ -14,9 +14,9 @@ pub(super) fn of_state(state: &State) -> Vec<Problem> {
     let dropped = |place: String, name: &str| {
         let message = format!("the gateway drops the request field `{name}`, so nothing can match it");
         if name.eq_ignore_ascii_case("proxy") {
-            return Some(Problem::new(place, message).help("use another name"));
+            return Some(Problem::of(place, message).help("use another name"));
         }
-        (!underscores && !is_plain_name(name)).then(|| Problem::new(place, message).help(ALLOW))
+        (!underscores && !is_plain_name(name)).then(|| Problem::of(place, message).help(ALLOW))
     };
     let routes = state.resources.routes.values().flat_map(|entry| {
         let names = entry.route.headers.keys();
@@ -35,7 +35,7 @@ fn claimed(place: String, name: &str) -> Option<Problem> {
     const CLAIMS: [&str; 3] = ["x-forwarded-for", "forwarded", "x-real-ip"];
     let is_claim = CLAIMS.iter().any(|claim| claim.eq_ignore_ascii_case(name));
     is_claim.then(|| {
-        Problem::new(place, format!("`{name}` is hashed as it came, so clients choose their endpoint"))
+        Problem::of(place, format!("`{name}` is hashed as it came, so clients choose their endpoint"))
             .help("use `hash: client_address`, with `forwarding.trusted_hops` behind other proxies")
     })
 }

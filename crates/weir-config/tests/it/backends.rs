@@ -34,8 +34,7 @@ fn backend(fields: &str) -> Backend {
 
 fn check_refused(fields: &str, problem: &str, remedy: &str) {
     let applied = apply(fields);
-    let told: Vec<_> =
-        applied.refused.iter().map(|(_, p)| (p.to_string(), p.remedy.clone().unwrap_or_default())).collect();
+    let told: Vec<_> = applied.refused.iter().map(|(_, p)| (p.to_string(), p.remedy.clone())).collect();
     assert_eq!(told, [(format!("backends.b.{problem}"), remedy.to_owned())], "{fields}");
     assert!(applied.table.is_none());
 }

@@ -84,7 +84,7 @@ fn a_listener_that_is_not_there_is_told() {
     let [(key, problem)] = &applied.refused[..] else { panic!("{:?}", applied.refused) };
     assert_eq!(key, &Key::Route("routes[0]".to_owned()));
     assert_eq!(problem.to_string(), "routes[0].listeners[1]: unknown listener `othr`");
-    assert_eq!(problem.remedy.as_deref(), Some("did you mean `other`?"));
+    assert_eq!(problem.remedy, "did you mean `other`?");
 }
 
 #[test]

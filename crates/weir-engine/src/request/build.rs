@@ -358,7 +358,7 @@ impl Builder {
 }
 
 fn pieces(text: &str, position: Position) -> Result<Vec<Piece<'_>>, EngineError> {
-    parse(text, position).map_err(|wrong| wrong.of(position.field()))
+    parse(text, position).map_err(|problem| EngineError::Invalid(problem.at(position.field())))
 }
 
 /// Methods that are expected to have a body say so even when it is empty (RFC 9110, 8.6).

@@ -2,7 +2,7 @@
 
 use weir_document::nearest;
 
-use crate::error::Wrong;
+use weir_document::Problem;
 
 /// Where a template stands: what may be there, and what a brace means that begins no placeholder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +70,7 @@ impl Position {
 ///
 /// # Errors
 /// If a placeholder is invalid.
-pub(crate) fn parse(text: &str, position: Position) -> Result<Vec<Piece<'_>>, Wrong> {
+pub(crate) fn parse(text: &str, position: Position) -> Result<Vec<Piece<'_>>, Problem<()>> {
     let mut pieces = Vec::new();
     let (mut literal_start, mut at) = (0, 0);
     while let Some(open) = memchr::memchr(b'{', &text.as_bytes()[at..]).map(|found| at + found) {
@@ -109,12 +109,12 @@ pub(crate) fn has_placeholder(text: &str) -> bool {
 }
 
 /// The placeholder that is written `{inside}`; `None` where there is no such one.
-fn placeholder(inside: &str) -> Result<Option<Piece<'_>>, Wrong> {
+fn placeholder(inside: &str) -> Result<Option<Piece<'_>>, Problem<()>> {
     Ok(Some(match inside {
         "seq" => Piece::Seq,
         "uuid" => Piece::Uuid,
         "domain" => Piece::Domain,
-        "pick:" => return Err(Wrong::new("`{pick:}` has no file name", "use `{pick:FILE}`")),
+        "pick:" => return Err(Problem::new("`{pick:}` has no file name", "use `{pick:FILE}`")),
         _ => match (inside.strip_prefix("pick:"), inside.split_once("..")) {
             (Some(file), _) => Piece::Pick(file),
             (None, Some((low, high))) if is_number(low) && is_number(high) => range(inside, low, high)?,
@@ -123,15 +123,15 @@ fn placeholder(inside: &str) -> Result<Option<Piece<'_>>, Wrong> {
     }))
 }
 
-fn range(inside: &str, low: &str, high: &str) -> Result<Piece<'static>, Wrong> {
+fn range(inside: &str, low: &str, high: &str) -> Result<Piece<'static>, Problem<()>> {
     let (Ok(low), Ok(high)) = (low.parse(), high.parse()) else {
-        return Err(Wrong::new(
+        return Err(Problem::new(
             format!("the range `{{{inside}}}` is too large"),
             format!("use numbers up to {}", u64::MAX),
         ));
     };
     if low > high {
-        return Err(Wrong::new(
+        return Err(Problem::new(
             format!("the range `{{{inside}}}` ends before it starts"),
             format!("use `{{{high}..{low}}}`"),
         ));
@@ -143,10 +143,10 @@ fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-fn unknown(inside: Option<&str>) -> Wrong {
+fn unknown(inside: Option<&str>) -> Problem<()> {
     let known = || format!("use one of {PLACEHOLDERS}, or write a brace as %7B");
     let Some(inside) = inside else {
-        return Wrong::new("a brace is not closed", known());
+        return Problem::new("a brace is not closed", known());
     };
     let word = inside.split(':').next().unwrap_or(inside);
     let by_word = nearest(word, WORDS.iter().map(|(word, _)| *word));
@@ -159,7 +159,7 @@ fn unknown(inside: Option<&str>) -> Wrong {
         }
     });
     let remedy = near.map_or_else(known, |(_, near)| format!("did you mean `{near}`?"));
-    Wrong::new(format!("unknown placeholder `{{{inside}}}`"), remedy)
+    Problem::new(format!("unknown placeholder `{{{inside}}}`"), remedy)
 }
 
 #[cfg(test)]

@@ -7,11 +7,11 @@
 use std::fmt::Write as _;
 
 use serde::Deserialize;
-use weir_document::DocumentError;
+use weir_document::{Position, Problem};
 use weir_results::LeftOut;
 
 use super::target::{self, Url};
-use super::{Base, RequestError, Sink, set_field, set_fields};
+use super::{Base, Sink, set_field, set_fields};
 use crate::request::template::has_placeholder;
 use crate::spec::{Body, RequestSpec};
 
@@ -77,10 +77,9 @@ pub(super) fn parse(
     text: &str,
     base: &Base,
     sink: Sink<'_>,
-) -> Result<LeftOut, DocumentError> {
+) -> Result<LeftOut, Problem<Position>> {
     // The name's ending says that it is JSON and nothing else.
-    let har = weir_document::read::<Har>(".json", text)
-        .map_err(|error| DocumentError { source_name: source_name.to_owned(), ..error })?;
+    let har = weir_document::read::<Har>(".json", text).map_err(|error| error.renamed(source_name))?;
     let entries = har.log.entries;
     let target = Target { base, recorded: recorded_host(&entries, base) };
     let mut left_out = LeftOut { entries: entries.len() as u64, ..LeftOut::default() };
@@ -96,7 +95,7 @@ pub(super) fn parse(
         target.request(entry.request).and_then(&mut *sink).map_err(|fault| {
             let path = ["log", "entries", &number.to_string(), "request"];
             let (line, column) = weir_document::place(text, &path).unwrap_or((1, 1));
-            fault.at(source_name, line, column)
+            fault.at(Position::new(source_name, line, column))
         })?;
     }
     Ok(left_out)
@@ -146,11 +145,11 @@ fn has_other_scheme(url: &str) -> bool {
 }
 
 /// What was recorded is sent as it is, and a placeholder in it would be filled in.
-fn refuse_placeholder(value: &str, what: impl FnOnce() -> String) -> Result<(), RequestError> {
+fn refuse_placeholder(value: &str, what: impl FnOnce() -> String) -> Result<(), Problem<()>> {
     match has_placeholder(value) {
         true => {
             let message = format!("{} contains a placeholder", what());
-            Err(RequestError::new(message, "change the value, or write the request as a JSON line"))
+            Err(Problem::new(message, "change the value, or write the request as a JSON line"))
         }
         false => Ok(()),
     }
@@ -164,7 +163,7 @@ struct Target<'a> {
 
 impl Target<'_> {
     /// A recorded request as it is sent to the target.
-    fn request(&self, recorded: Recorded) -> Result<RequestSpec, RequestError> {
+    fn request(&self, recorded: Recorded) -> Result<RequestSpec, Problem<()>> {
         let mut request = RequestSpec { method: recorded.method, ..self.base.request.clone() };
         let url = encoded(&recorded.url);
         match Url::split(&url) {
@@ -183,11 +182,7 @@ impl Target<'_> {
     }
 
     /// The recorded fields that are sent.
-    fn fields(
-        &self,
-        headers: Vec<Field>,
-        cookies: Vec<Field>,
-    ) -> Result<Vec<(String, String)>, RequestError> {
+    fn fields(&self, headers: Vec<Field>, cookies: Vec<Field>) -> Result<Vec<(String, String)>, Problem<()>> {
         let mut fields: Vec<(String, String)> = Vec::new();
         for Field { name, value } in headers {
             // HTTP/2's pseudo-fields and the connection's own are not a request's, and the target says Host.
@@ -233,19 +228,18 @@ impl Target<'_> {
     }
 }
 
-fn body(post_data: Option<PostData>) -> Result<Body, RequestError> {
+fn body(post_data: Option<PostData>) -> Result<Body, Problem<()>> {
     use base64::Engine as _;
     let Some(PostData { text, encoding, params }) = post_data else { return Ok(Body::Text(String::new())) };
     match (text, encoding.as_deref()) {
-        (None, _) if !params.is_empty() => Err(RequestError::new(
-            "`postData` has parameters but no text",
-            "record the session with its bodies",
-        )),
+        (None, _) if !params.is_empty() => {
+            Err(Problem::new("`postData` has parameters but no text", "record the session with its bodies"))
+        }
         (None, _) => Ok(Body::Text(String::new())),
         (Some(text), Some("base64")) => Ok(Body::Base64(text)),
         (Some(_), Some(other)) if !other.is_empty() => {
             let message = format!("unknown encoding `{other}` in `postData`");
-            Err(RequestError::new(message, "use `base64`, or remove the encoding"))
+            Err(Problem::new(message, "use `base64`, or remove the encoding"))
         }
         (Some(text), _) if has_placeholder(&text) => {
             Ok(Body::Base64(base64::engine::general_purpose::STANDARD.encode(text)))

@@ -4,9 +4,9 @@ use std::fmt;
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
-use weir_document::DocumentError;
+use weir_document::{Position, Problem};
 
-use super::{Base, RequestError, Sink, set_fields, target};
+use super::{Base, Sink, set_fields, target};
 use crate::spec::{Body, ChecksSpec, RequestSpec};
 
 #[derive(Deserialize)]
@@ -42,35 +42,38 @@ struct Fields(Vec<(String, String)>);
 #[derive(Default)]
 struct Statuses(Vec<String>);
 
-pub(super) fn parse(source_name: &str, text: &str, base: &Base, sink: Sink<'_>) -> Result<(), DocumentError> {
+pub(super) fn parse(
+    source_name: &str,
+    text: &str,
+    base: &Base,
+    sink: Sink<'_>,
+) -> Result<(), Problem<Position>> {
     for (line, number) in text.lines().zip(1..) {
         if line.trim().is_empty() {
             continue;
         }
         // The name's ending says that it is JSON and nothing else.
-        let line = weir_document::read::<Line>(".json", line).map_err(|error| DocumentError {
-            source_name: source_name.to_owned(),
-            line: number,
-            ..error
+        let line = weir_document::read::<Line>(".json", line).map_err(|error| {
+            let column = error.place.column;
+            error.renamed(source_name).moved_to(number, column)
         })?;
-        line.into_request(base).and_then(&mut *sink).map_err(|fault| fault.at(source_name, number, 1))?;
+        line.into_request(base)
+            .and_then(&mut *sink)
+            .map_err(|fault| fault.at(Position::new(source_name, number, 1)))?;
     }
     Ok(())
 }
 
 impl Line {
-    fn into_request(self, base: &Base) -> Result<RequestSpec, RequestError> {
+    fn into_request(self, base: &Base) -> Result<RequestSpec, Problem<()>> {
         let mut request = base.request.clone();
         match (self.path, self.url) {
             (Some(_), Some(_)) => {
-                return Err(RequestError::new(
-                    "`path` and `url` exclude each other",
-                    "remove one of the two",
-                ));
+                return Err(Problem::new("`path` and `url` exclude each other", "remove one of the two"));
             }
-            (None, None) => return Err(RequestError::new("missing field `path`", "add `path` or `url`")),
+            (None, None) => return Err(Problem::new("missing field `path`", "add `path` or `url`")),
             (Some(path), None) if !path.starts_with('/') && path != "*" => {
-                return Err(RequestError::new(
+                return Err(Problem::new(
                     format!("path: `{path}` does not start with a slash"),
                     "write a full URL as `url`",
                 ));

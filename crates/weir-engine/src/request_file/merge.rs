@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, Hash, RandomState};
 
-use super::RequestError;
 use crate::spec::RequestSpec;
+use weir_document::Problem;
 
 /// Takes requests one by one.
 #[derive(Debug, Default)]
@@ -16,7 +16,7 @@ pub(super) struct Merger {
 }
 
 impl Merger {
-    pub(super) fn push(&mut self, request: RequestSpec) -> Result<(), RequestError> {
+    pub(super) fn push(&mut self, request: RequestSpec) -> Result<(), Problem<()>> {
         let next = self.requests.len() as u32;
         let first = *self.by_hash.entry(self.hasher.hash_one(all_but_the_weight(&request))).or_insert(next);
         match self.requests.get_mut(first as usize) {

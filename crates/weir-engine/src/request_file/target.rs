@@ -1,26 +1,28 @@
 //! URLs and paths as they stand in files.
 
-use super::{Base, RequestError, set_field};
+use weir_document::Problem;
+
+use super::{Base, set_field};
 use crate::spec::RequestSpec;
 
 /// Points a request at a URL, whose authority becomes its Host, or at a path.
-pub(super) fn apply(request: &mut RequestSpec, url: &str, base: &Base) -> Result<(), RequestError> {
+pub(super) fn apply(request: &mut RequestSpec, url: &str, base: &Base) -> Result<(), Problem<()>> {
     if url.starts_with('/') || url == "*" {
         request.path = without_fragment(url).to_owned();
         return Ok(());
     }
     let Some(Url { scheme, authority, path }) = Url::split(url) else {
         let message = format!("`{url}` is neither a URL nor a path");
-        return Err(RequestError::new(message, "use the form `http://host/path` or `/path`"));
+        return Err(Problem::new(message, "use the form `http://host/path` or `/path`"));
     };
     let wanted = base.scheme();
     if !["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known)) {
         let message = format!("unsupported URL scheme `{scheme}`");
-        return Err(RequestError::new(message, format!("use a URL with {wanted}")));
+        return Err(Problem::new(message, format!("use a URL with {wanted}")));
     }
     if !scheme.eq_ignore_ascii_case(wanted) {
         let message = format!("the URL uses {}, and the target uses {wanted}", scheme.to_ascii_lowercase());
-        return Err(RequestError::new(message, "use one scheme for the requests and the target"));
+        return Err(Problem::new(message, "use one scheme for the requests and the target"));
     }
     check_authority(authority)?;
     set_field(&mut request.headers, "Host", authority.to_owned());
@@ -78,17 +80,17 @@ fn find_outside(text: &str, wanted: &[u8]) -> usize {
     text.len()
 }
 
-pub(super) fn check_authority(authority: &str) -> Result<(), RequestError> {
+pub(super) fn check_authority(authority: &str) -> Result<(), Problem<()>> {
     if authority.contains('@') {
         // It may be a secret, so the error does not repeat it.
         let message = "the URL contains a user or a password";
-        return Err(RequestError::new(message, "use an `Authorization` header instead"));
+        return Err(Problem::new(message, "use an `Authorization` header instead"));
     }
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:[]%".contains(&byte);
     // Placeholders are looked at with the request's fields.
     if authority.is_empty() || !(authority.contains('{') || authority.bytes().all(is_allowed)) {
         let message = format!("`{authority}` is not a valid host");
-        return Err(RequestError::new(message, "use the form `http://host/path`"));
+        return Err(Problem::new(message, "use the form `http://host/path`"));
     }
     Ok(())
 }

@@ -219,7 +219,7 @@ fn faults_of_json_lines_have_their_lines() {
     ] {
         let text = format!("{{\"path\": \"/a\"}}\n{wrong}\n");
         let error = parse("r.jsonl", text.as_bytes(), &base()).unwrap_err();
-        assert_eq!((error.source_name.as_str(), error.line), ("r.jsonl", 2), "{wrong}: {error}");
+        assert_eq!((error.place.source_name.as_str(), error.place.line), ("r.jsonl", 2), "{wrong}: {error}");
     }
 }
 

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use weir_document::Problem;
 use weir_results::{
     Histogram, LoadRecord, LoadResult, LoadSecond, RouteResult, StepRecord, TimesNs, TlsResult,
 };
 
 use super::progress::Progress;
 use crate::EngineError;
-use crate::error::Wrong;
 use crate::recording::books::add_requests;
 use crate::recording::recorder::add_histogram;
 use crate::spec::{LoadSpec, ModelSpec, StepSpec};
@@ -52,7 +52,9 @@ pub(crate) fn drive_all(
             break;
         }
     }
-    sum.ok_or_else(|| Wrong::new("the load has no steps", "add at least one").of("steps"))
+    sum.ok_or_else(|| {
+        EngineError::Invalid(Problem::new("the load has no steps", "add at least one").at("steps"))
+    })
 }
 
 /// The load of one step.

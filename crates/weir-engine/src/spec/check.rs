@@ -2,10 +2,11 @@
 
 use std::fmt::Display;
 
+use weir_document::Problem;
+use weir_results::words::counted;
+
 use super::LoadSpec;
 use crate::EngineError;
-use crate::error::Wrong;
-use weir_results::words::counted;
 
 /// Greatest rate of arrivals per second; beyond it, walking the schedule alone would fill a core.
 pub const RATE_MAX_PER_S: f64 = 10_000_000.0;
@@ -98,7 +99,7 @@ pub(crate) fn invalid<T>(
     message: impl Into<String>,
     remedy: impl Into<String>,
 ) -> Result<T, EngineError> {
-    Err(Wrong::new(message, remedy).of(field))
+    Err(EngineError::Invalid(Problem::new(message, remedy).at(field)))
 }
 
 /// The error of a number outside its range.

@@ -254,7 +254,7 @@ fn validate_field(name: &str, value: &str) -> Result<(), EngineError> {
 }
 
 fn pieces(text: &str, position: Position) -> Result<Vec<Piece<'_>>, EngineError> {
-    parse(text, position).map_err(|wrong| wrong.of(position.field()))
+    parse(text, position).map_err(|problem| EngineError::Invalid(problem.at(position.field())))
 }
 
 fn is_name(name: &str) -> bool {

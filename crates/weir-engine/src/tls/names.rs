@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use rustls::pki_types::ServerName;
+use weir_document::Problem;
 
 use crate::EngineError;
-use crate::error::Wrong;
 use crate::request::Choice;
 use crate::spec::{LoadSpec, TlsSpec};
 
@@ -62,8 +62,8 @@ impl Names {
 
 fn server_name(name: &str) -> Result<ServerName<'static>, EngineError> {
     ServerName::try_from(name.to_owned()).map_err(|_| {
-        Wrong::new(format!("`{name}` is neither a name nor an address"), "use a name like shop.example")
-            .of("sni")
+        let message = format!("`{name}` is neither a name nor an address");
+        EngineError::Invalid(Problem::new(message, "use a name like shop.example").at("sni"))
     })
 }
 

@@ -71,6 +71,6 @@ fn a_file_that_makes_no_sense_ends_the_load_before_it_begins() {
     let file = RequestFileSpec { path: path.into(), base: get("/"), is_method_given: false, shuffle: false };
     let spec = LoadSpec { request_file: Some(file), ..closed("127.0.0.1:9".parse().unwrap(), 1) };
     let error = run(&spec, &(), &std::sync::atomic::AtomicBool::new(false)).unwrap_err();
-    assert!(matches!(error, EngineError::Invalid { field: "file", .. }), "{error}");
+    assert!(matches!(&error, EngineError::Invalid(problem) if problem.place == "file"), "{error}");
     assert!(error.to_string().starts_with("file: no/such/file.txt: cannot read the file: "), "{error}");
 }

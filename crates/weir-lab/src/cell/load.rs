@@ -105,7 +105,7 @@ impl Task<'_> {
     /// The specification for the engine.
     fn spec(&self) -> Result<LoadSpec, CellError> {
         self.load.spec(self.setting.clone()).map_err(|fault| {
-            let message = format!("loads.{}.{}: {}", self.name, fault.field, fault.message);
+            let message = format!("loads.{}.{}: {}", self.name, fault.place, fault.message);
             failed("generator", &message, &fault.remedy, "")
         })
     }

@@ -8,6 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use weir_analysis::quantity;
+use weir_document::Problem;
 use weir_engine::RequestSpec;
 use weir_results::{Part, Role, Usage, UsageSecond};
 use weir_rig::RigError;
@@ -206,10 +207,10 @@ pub(crate) fn meet<'a>(
 }
 
 fn answers(remote_target: &RemoteTarget, scenario: &Scenario, direct: bool) -> Result<(), LabError> {
-    remote_target.ask(scenario, direct).map(drop).map_err(|said| LabError::Host {
-        place: remote_target.url.to_string(),
-        message: format!("no response: {said}"),
-        remedy: SILENT.into(),
+    remote_target.ask(scenario, direct).map(drop).map_err(|said| {
+        LabError::Host(
+            Problem::of(remote_target.url.to_string(), format!("no response: {said}")).help(SILENT),
+        )
     })
 }
 

@@ -28,7 +28,7 @@ use self::faults::check_faults;
 use self::objective::check_objectives;
 use self::origin::check_origin;
 use self::popularity::{check_cold_start, check_popularity};
-use self::problem::{Problem, Problems, suggestion};
+use self::problem::{Problems, ScenarioProblem, suggestion};
 use self::remote::check_remote;
 use self::search::check_search;
 use self::secure::{check_secure, check_secure_load};
@@ -71,7 +71,7 @@ pub struct Known {
 }
 
 /// Checks one scenario: the one that is written, or one with the values of a point laid over it. Returns every error.
-pub(crate) fn check(scenario: &Scenario, known: &Known) -> Vec<Problem> {
+pub(crate) fn check(scenario: &Scenario, known: &Known) -> Vec<ScenarioProblem> {
     let mut found = Problems::default();
     let f = &mut found;
     if scenario.name.trim().is_empty() {
@@ -285,7 +285,7 @@ fn check_load(scenario: &Scenario, name: &str, load: &Load, found: &mut Problems
     check_popularity(name, load, found);
     // The engine would report errors of the scenario's own values a second time.
     let whole = ["workers", "duration", "timeout", "warmup", "topology"];
-    let is_clear = !found.0.iter().any(|problem| whole.contains(&problem.path[0].as_str()));
+    let is_clear = !found.0.iter().any(|problem| whole.contains(&problem.place()[0].as_str()));
     if is_clear && found.0.len() == before {
         check_spec(scenario, name, load, found);
     }
@@ -320,7 +320,7 @@ fn check_spec(scenario: &Scenario, name: &str, load: &Load, found: &mut Problems
     let spec = match load.at_capacity(PLACEHOLDER_PER_S).spec(setting) {
         Ok(spec) => spec,
         Err(error) => {
-            let path: Vec<&str> = ["loads", name].into_iter().chain(error.field.split('.')).collect();
+            let path: Vec<&str> = ["loads", name].into_iter().chain(error.place.split('.')).collect();
             return found.add(&path, error.message, error.remedy);
         }
     };

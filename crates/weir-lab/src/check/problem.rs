@@ -2,37 +2,36 @@
 
 use std::fmt::Display;
 
-use weir_document::nearest;
+use weir_document::{Problem, nearest};
 
-/// An error of a scenario, without its place.
+/// An error of a scenario. The place is the path of the value at fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ScenarioError {
-    pub(crate) message: String,
-    pub(crate) remedy: String,
-}
-
-impl ScenarioError {
-    pub(crate) fn new(message: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { message: message.into(), remedy: remedy.into() }
-    }
-}
-
-/// An error of a scenario, with the path of the value at fault.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Problem {
-    pub(crate) path: Vec<String>,
-    pub(crate) error: ScenarioError,
+pub(crate) struct ScenarioProblem {
+    pub(crate) problem: Problem<Vec<String>>,
     /// Whether this host lacks something; the scenario itself is right.
     pub(crate) of_host: bool,
 }
 
 /// Every error of a scenario, in the order of the checks.
 #[derive(Debug, Default)]
-pub(crate) struct Problems(pub(super) Vec<Problem>);
+pub(crate) struct Problems(pub(super) Vec<ScenarioProblem>);
+
+impl ScenarioProblem {
+    /// The path of the value at fault.
+    pub(crate) fn place(&self) -> &[String] {
+        &self.problem.place
+    }
+}
+
+impl From<Problem<Vec<String>>> for ScenarioProblem {
+    fn from(problem: Problem<Vec<String>>) -> Self {
+        Self { problem, of_host: false }
+    }
+}
 
 impl Problems {
     pub(super) fn add(&mut self, path: &[&str], message: impl Into<String>, remedy: impl Into<String>) {
-        self.0.push(problem(path, message, remedy));
+        self.0.push(problem(path, message, remedy).into());
     }
 
     /// An error whose cause is this host.
@@ -42,7 +41,7 @@ impl Problems {
         message: impl Into<String>,
         remedy: impl Into<String>,
     ) {
-        self.0.push(Problem { of_host: true, ..problem(path, message, remedy) });
+        self.0.push(ScenarioProblem { problem: problem(path, message, remedy), of_host: true });
     }
 
     /// A number outside its range.
@@ -56,9 +55,8 @@ impl Problems {
     }
 }
 
-pub(super) fn problem(path: &[&str], message: impl Into<String>, remedy: impl Into<String>) -> Problem {
-    let path = path.iter().map(|name| (*name).to_owned()).collect();
-    Problem { path, error: ScenarioError::new(message, remedy), of_host: false }
+fn problem(path: &[&str], message: impl Into<String>, remedy: impl Into<String>) -> Problem<Vec<String>> {
+    Problem::new(message, remedy).at(path.iter().map(|name| (*name).to_owned()).collect())
 }
 
 /// The nearest of the `known` names as a question, else all of them.

@@ -1,8 +1,9 @@
 //! Checks remote gateways.
 
+use weir_document::Problem;
 use weir_rig::REMOTE;
 
-use super::problem::{Problem, Problems, problem};
+use super::problem::Problems;
 use crate::scenario::{Gateway, Origin, PrometheusSource, Scenario};
 
 /// Names of the other parts of a cell, which a remote gateway must not share.
@@ -23,7 +24,11 @@ pub(super) fn check_remote(scenario: &Scenario, found: &mut Problems) {
             let message = format!("`{}` is not remote: weir starts it", gateway.name);
             of_gateway.add(field, message, format!("remove it, or use `driver: {REMOTE}`"));
         }
-        found.0.extend(of_gateway.0.into_iter().map(|(field, found)| Problem { path: at(field), ..found }));
+        let placed = |problem: Problem<&str>| {
+            let path = at(problem.place);
+            problem.at(path).into()
+        };
+        found.0.extend(of_gateway.0.into_iter().map(placed));
     }
     if scenario.gateways.iter().any(Gateway::is_remote) {
         check_upstream(scenario, found);
@@ -32,11 +37,11 @@ pub(super) fn check_remote(scenario: &Scenario, found: &mut Problems) {
 
 /// Errors of one gateway, by its field.
 #[derive(Default)]
-struct Fields(Vec<(&'static str, Problem)>);
+struct Fields(Vec<Problem<&'static str>>);
 
 impl Fields {
     fn add(&mut self, field: &'static str, message: impl Into<String>, remedy: impl Into<String>) {
-        self.0.push((field, problem(&[], message, remedy)));
+        self.0.push(Problem::new(message, remedy).at(field));
     }
 }
 

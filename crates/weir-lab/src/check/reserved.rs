@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::problem::ScenarioError;
+use weir_document::Problem;
 
 /// Paths of such fields; `*` stands for any one name or place.
 const FIELDS: &[&str] = &[
@@ -29,8 +29,8 @@ pub(crate) fn find(scenario: &Value) -> Vec<Vec<String>> {
 }
 
 /// The error for such a field.
-pub(crate) fn error() -> ScenarioError {
-    ScenarioError::new("this field is not supported yet", "remove it; it is reserved for a later version")
+pub(crate) fn error() -> Problem<()> {
+    Problem::new("this field is not supported yet", "remove it; it is reserved for a later version")
 }
 
 fn walk(value: &Value, names: &[&str]) -> Vec<Vec<String>> {

@@ -1,6 +1,7 @@
 //! Adds repeats to a run. The plan uses the run's seed, so that the result equals a run that had as many repeats from its
 //! start.
 
+use weir_document::Problem;
 use weir_results::Run;
 
 use crate::read::Checked;
@@ -14,15 +15,14 @@ pub fn extended(run: &Run, checked: &Checked) -> Result<Run, LabError> {
     let repeats = checked.scenario.repeats;
     let had = run.plan.iter().map(|key| key.repeat + 1).max().unwrap_or(0);
     if repeats < had {
-        return Err(LabError::Scenario {
-            place: format!("--repeats {repeats}"),
-            message: format!(
-                "run {} already has {}, and weir does not remove repeats",
-                run.id,
-                weir_results::words::counted(had.into(), "repeat")
-            ),
-            remedy: format!("use at least {had}, or start a new run"),
-        });
+        let message = format!(
+            "run {} already has {}, and weir does not remove repeats",
+            run.id,
+            weir_results::words::counted(had.into(), "repeat")
+        );
+        let problem = Problem::of(format!("--repeats {repeats}"), message);
+        let problem = problem.help(format!("use at least {had}, or start a new run"));
+        return Err(LabError::Scenario(problem));
     }
     let plan = plan::plan(checked, run.seed).cells;
     if !plan.starts_with(&run.plan) {

@@ -12,11 +12,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::Value;
-use weir_document::place;
+use weir_document::{Problem, place};
 use weir_results::{Configuration, Run};
 
 use self::quick::quick;
-use crate::check::problem::{Problem, ScenarioError};
+use crate::check::problem::ScenarioProblem;
 use crate::check::{Known, check, reserved};
 use crate::scenario::{Axis, FITTED_PATH, Gateway, Scenario, fitted_cpus};
 use crate::{LabError, Source};
@@ -106,7 +106,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn add(&mut self, problem: Problem) {
+    fn add(&mut self, problem: impl Into<ScenarioProblem>) {
         self.errors.push(self.locate(problem));
     }
 
@@ -148,8 +148,8 @@ impl Reader<'_> {
                     let by_name = of(&gateway.name);
                     let is_overlaid = self.overlaid.iter().any(|(path, _)| *path == by_name);
                     let path = if is_overlaid { by_name } else { of(&place.to_string()) };
-                    let error = ScenarioError::new(error.to_string(), error.remedy());
-                    self.add(Problem { path, error, of_host: false });
+                    let error = Problem::new(error.to_string(), error.remedy());
+                    self.add(error.at(path));
                 }
             }
         }
@@ -210,11 +210,11 @@ impl Reader<'_> {
             let places: Vec<usize> = places.map(|(place, _)| place).collect();
             let [place] = places[..] else {
                 let error = match places.is_empty() {
-                    true => ScenarioError::new(
+                    true => Problem::new(
                         "the scenario has no remote gateway",
                         "add one, like { name: prod, driver: remote, url: https://gw.example }",
                     ),
-                    false => ScenarioError::new(
+                    false => Problem::new(
                         "the scenario has several remote gateways",
                         "add `prometheus` to each of them in the scenario",
                     ),
@@ -235,9 +235,9 @@ impl Reader<'_> {
             let Axis::Fitted(steps) = *axis else { continue };
             if path.as_str() != FITTED_PATH {
                 let remedy = format!("use a list of values; only `{FITTED_PATH}` can be `fitted`");
-                let error = ScenarioError::new("`fitted` is not supported here", remedy);
+                let error = Problem::new("`fitted` is not supported here", remedy);
                 let path = vec!["vary".to_owned(), path.clone()];
-                return Err(self.locate(Problem { path, error, of_host: false }));
+                return Err(self.locate(error.at(path)));
             }
             *axis = Axis::Values(fitted_cpus(known.cpus, steps));
         }
@@ -253,8 +253,8 @@ impl Reader<'_> {
                 let path = ["cases".to_owned(), place.to_string()];
                 let leaves = overlay::leaves(case);
                 if leaves.is_empty() {
-                    let error = ScenarioError::new("the case is empty", "add a value, or remove the case");
-                    self.add(Problem { path: path.into(), error, of_host: false });
+                    let error = Problem::new("the case is empty", "add a value, or remove the case");
+                    self.add(error.at(path.to_vec()));
                     continue;
                 }
                 cases.extend(self.moved(&points[0], &path, &leaves));
@@ -265,8 +265,8 @@ impl Reader<'_> {
             let path = ["vary".to_owned(), axis.to_owned()];
             let values = values.values();
             if values.is_empty() {
-                let error = ScenarioError::new("the axis has no values", "add values, or remove the axis");
-                self.add(Problem { path: path.into(), error, of_host: false });
+                let error = Problem::new("the axis has no values", "add values, or remove the axis");
+                self.add(error.at(path.to_vec()));
                 continue;
             }
             let mut varied = Vec::new();
@@ -306,9 +306,8 @@ impl Reader<'_> {
                     if self.is_reported(leaf, &error) {
                         return None;
                     }
-                    let error = ScenarioError { message: with_value(leaf, value, &error.message), ..error };
-                    self.errors
-                        .push(self.located(Problem { path: path.to_vec(), error, of_host: false }, false));
+                    let error = Problem { message: with_value(leaf, value, &error.message), ..error };
+                    self.errors.push(self.located(error.at(path.to_vec()), false));
                     continue;
                 }
             }
@@ -320,7 +319,7 @@ impl Reader<'_> {
     }
 
     /// Whether another value at this path has the same error: then the path is the cause.
-    fn is_reported(&self, path: &str, error: &ScenarioError) -> bool {
+    fn is_reported(&self, path: &str, error: &Problem<()>) -> bool {
         let (begin, end) = (format!(": `{path}: "), format!(": {}", error.message));
         let texts = self.errors.iter().map(LabError::to_string);
         texts.into_iter().any(|text| text.contains(&begin) && text.ends_with(&end))
@@ -332,40 +331,37 @@ impl Reader<'_> {
         for (place, point) in points.iter().enumerate() {
             if let Some(first) = measured[..place].iter().position(|other| *other == measured[place]) {
                 let message = format!("points {} and {} are the same", first + 1, place + 1);
-                let error = ScenarioError::new(message, "remove one of the equal values");
+                let error = Problem::new(message, "remove one of the equal values");
                 let name = if point.scenario.vary.is_empty() { "cases" } else { "vary" };
-                self.add(Problem { path: vec![name.into()], error, of_host: false });
+                self.add(error.at(vec![name.to_owned()]));
             }
         }
     }
 
     /// An error of a point, at the axis or case whose value is at fault.
-    fn at_point(&self, problem: Problem, point: &Point) -> LabError {
-        let dotted = problem.path.join(".");
+    fn at_point(&self, problem: ScenarioProblem, point: &Point) -> LabError {
+        let dotted = problem.place().join(".");
         let related = |path: &&String| dotted.starts_with(*path) || path.starts_with(&dotted);
         let Some((path, value)) = point.axes.keys().find(related).map(|path| (path, &point.axes[path]))
         else {
             return self.locate(problem);
         };
-        let message = with_value(path, value, &problem.error.message);
-        let at = match point.scenario.vary.named(path) {
+        let ScenarioProblem { problem, of_host } = problem;
+        let message = with_value(path, value, &problem.message);
+        let place = match point.scenario.vary.named(path) {
             Some(_) => vec!["vary".to_owned(), path.clone()],
             None => vec!["cases".to_owned()],
         };
-        self.located(
-            Problem { path: at, error: ScenarioError { message, ..problem.error }, ..problem },
-            false,
-        )
+        self.located(ScenarioProblem { problem: Problem { place, message, ..problem }, of_host }, false)
     }
 
     /// Adds the place of a problem: the last argument that overrides it, else line, column and path of the field.
-    fn locate(&self, problem: Problem) -> LabError {
+    fn locate(&self, problem: impl Into<ScenarioProblem>) -> LabError {
         self.located(problem, true)
     }
 
-    fn located(&self, problem: Problem, names_path: bool) -> LabError {
-        let Problem { path, error, of_host } = problem;
-        let ScenarioError { message, remedy } = error;
+    fn located(&self, problem: impl Into<ScenarioProblem>, names_path: bool) -> LabError {
+        let ScenarioProblem { problem: Problem { place: path, message, remedy }, of_host } = problem.into();
         let over = |laid: &&(Vec<String>, String)| laid.0.starts_with(&path) || path.starts_with(&laid.0);
         let laid_over = self.overlaid.iter().rev().find(over);
         let names_path = names_path && laid_over.is_none_or(|(laid, _)| path.len() > laid.len());
@@ -377,28 +373,25 @@ impl Reader<'_> {
                 None => self.source.name.clone(),
             },
         };
-        match of_host {
-            true => LabError::Host { place: at, message, remedy },
-            false => LabError::Scenario { place: at, message, remedy },
-        }
+        let located = Problem::new(message, remedy).at(at);
+        if of_host { LabError::Host(located) } else { LabError::Scenario(located) }
     }
 }
 
-fn of_argument(place: &str, error: ScenarioError) -> LabError {
-    LabError::Scenario { place: place.to_owned(), message: error.message, remedy: error.remedy }
+fn of_argument(place: &str, error: Problem<()>) -> LabError {
+    LabError::Scenario(error.at(place.to_owned()))
 }
 
 /// Splits `path=value`. The value is read as YAML, so that `0.5` is a number and `[1, 2]` a list.
-fn split_set(set: &str) -> Result<(String, Value), ScenarioError> {
+fn split_set(set: &str) -> Result<(String, Value), Problem<()>> {
     let example = "use the form --set limits.data.cpus=0.5";
     let Some((path, value)) = set.split_once('=') else {
-        return Err(ScenarioError::new("the value is missing", example));
+        return Err(Problem::new("the value is missing", example));
     };
     if value.trim().is_empty() {
-        return Err(ScenarioError::new("the value is missing", example));
+        return Err(Problem::new("the value is missing", example));
     }
-    let value =
-        weir_document::read("the value", value).map_err(|e| ScenarioError::new(e.message, e.remedy))?;
+    let value = weir_document::read("the value", value).map_err(|error| error.at(()))?;
     Ok((path.trim().to_owned(), value))
 }
 
@@ -408,7 +401,7 @@ fn moved_by(
     from: &[String],
     path: &str,
     value: &Value,
-) -> Result<Scenario, ScenarioError> {
+) -> Result<Scenario, Problem<()>> {
     match (overlay::is_objective(path), from.first().is_some_and(|from| from == "cases")) {
         (true, true) => {}
         (true, false) => return Err(overlay::objective_axis()),
@@ -423,20 +416,20 @@ fn with_value(path: &str, value: &Value, message: &str) -> String {
 }
 
 /// `scenario` with `value` at `path`, read again.
-fn laid(scenario: &Scenario, path: &str, value: Value) -> Result<Scenario, ScenarioError> {
+fn laid(scenario: &Scenario, path: &str, value: Value) -> Result<Scenario, Problem<()>> {
     let mut document = serde_json::to_value(scenario).expect("a scenario is a tree of plain values");
     overlay::lay(&mut document, path, value)?;
     if let Some(reserved) = reserved::find(&document).first() {
-        let ScenarioError { message, remedy } = reserved::error();
+        let Problem { message, remedy, .. } = reserved::error();
         let is_named = reserved.join(".") == path;
         let message = if is_named { message } else { format!("{}: {message}", overlay::written(reserved)) };
-        return Err(ScenarioError::new(message, remedy));
+        return Err(Problem::new(message, remedy));
     }
     weir_document::read::<Scenario>("the scenario", &document.to_string()).map_err(|error| {
         // The reader's errors of wrong types do not name the field.
         let field = path.rsplit('.').next().unwrap_or(path);
         let named = error.message.contains(field) || error.message.starts_with("unknown field");
         let message = if named { error.message } else { format!("`{field}`: {}", error.message) };
-        ScenarioError::new(message, error.remedy)
+        Problem::new(message, error.remedy)
     })
 }

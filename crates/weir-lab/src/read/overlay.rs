@@ -1,9 +1,9 @@
 //! Sets values of a scenario by their path, for `--set`, axes and cases.
 
 use serde_json::{Map, Value};
-use weir_document::nearest;
+use weir_document::{Problem, nearest};
 
-use crate::check::problem::{ScenarioError, suggestion};
+use crate::check::problem::suggestion;
 
 /// Fields that apply to the whole run, so that no axis can vary them.
 const WHOLE_RUN: [&str; 12] = [
@@ -39,10 +39,10 @@ pub(crate) fn written(path: &[String]) -> String {
 ///
 /// Reading the result finds unknown fields. It cannot find a mistyped name of a load, a gateway or a list entry, which
 /// this function rejects.
-pub(crate) fn lay(scenario: &mut Value, path: &str, new: Value) -> Result<(), ScenarioError> {
+pub(crate) fn lay(scenario: &mut Value, path: &str, new: Value) -> Result<(), Problem<()>> {
     let names = segments(path);
     if names.iter().any(String::is_empty) {
-        return Err(ScenarioError::new(
+        return Err(Problem::new(
             format!("invalid path `{path}`"),
             "separate names by single dots, like limits.data.cpus",
         ));
@@ -59,18 +59,18 @@ pub(crate) fn lay(scenario: &mut Value, path: &str, new: Value) -> Result<(), Sc
 }
 
 /// Rejects an axis over a field that applies to the whole run.
-pub(crate) fn may_vary(path: &str) -> Result<(), ScenarioError> {
+pub(crate) fn may_vary(path: &str) -> Result<(), Problem<()>> {
     let names: Vec<&str> = path.split('.').collect();
     let first = names.first().copied().unwrap_or_default();
     let is_setting = matches!(names[..], ["gateways", _, "set", _, ..]);
     if matches!(names[..], ["loads", _, "of"]) {
-        return Err(ScenarioError::new(
+        return Err(Problem::new(
             format!("`{path}` applies to the whole run and cannot vary"),
             "use two loads, one with `of: least` and one with `of: greatest`",
         ));
     }
     match WHOLE_RUN.contains(&first) && !is_setting {
-        true => Err(ScenarioError::new(
+        true => Err(Problem::new(
             format!("`{first}` applies to the whole run and cannot vary"),
             "vary a field of limits, topology, origin or loads, or a setting (gateways.NAME.set); or make two runs",
         )),
@@ -85,8 +85,8 @@ pub(crate) fn is_objective(path: &str) -> bool {
 }
 
 /// The error of an axis over objectives.
-pub(crate) fn objective_axis() -> ScenarioError {
-    ScenarioError::new(
+pub(crate) fn objective_axis() -> Problem<()> {
+    Problem::new(
         "an objective cannot vary: it does not change any measurement",
         "move it to `cases`, to a gateway or to a load",
     )
@@ -109,7 +109,7 @@ fn collect_leaves(prefix: &str, map: &Map<String, Value>, found: &mut Vec<(Strin
     }
 }
 
-fn step<'a>(here: &'a mut Value, name: &str, before: &[String]) -> Result<&'a mut Value, ScenarioError> {
+fn step<'a>(here: &'a mut Value, name: &str, before: &[String]) -> Result<&'a mut Value, Problem<()>> {
     if here.is_null() {
         *here = Value::Object(Map::new());
     }
@@ -124,11 +124,11 @@ fn step<'a>(here: &'a mut Value, name: &str, before: &[String]) -> Result<&'a mu
                 Some(near) if !near.is_empty() => format!("did you mean `{near}`?"),
                 _ => format!("it has {count} entries, counted from 0"),
             };
-            place.and_then(|place| list.get_mut(place)).ok_or_else(|| {
-                ScenarioError::new(format!("`{}` has no entry `{name}`", before.join(".")), remedy)
-            })
+            place
+                .and_then(|place| list.get_mut(place))
+                .ok_or_else(|| Problem::new(format!("`{}` has no entry `{name}`", before.join(".")), remedy))
         }
-        _ => Err(ScenarioError::new(
+        _ => Err(Problem::new(
             format!("`{}` has no fields, so `{name}` is unknown", before.join(".")),
             format!("end the path with `{}`", before.last().map_or("", String::as_str)),
         )),
@@ -139,14 +139,14 @@ fn name_of(entry: &Value) -> String {
     entry.get("name").and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-fn known_load(loads: &Value, name: &str) -> Result<(), ScenarioError> {
+fn known_load(loads: &Value, name: &str) -> Result<(), Problem<()>> {
     let known: Vec<&str> =
         loads.as_object().map(|loads| loads.keys().map(String::as_str).collect()).unwrap_or_default();
     if known.contains(&name) {
         return Ok(());
     }
     let remedy = suggestion(name, known.iter().copied(), "loads");
-    Err(ScenarioError::new(format!("unknown load `{name}`"), remedy))
+    Err(Problem::new(format!("unknown load `{name}`"), remedy))
 }
 
 #[cfg(test)]

@@ -4,10 +4,9 @@
 //! the rest can be read. Later errors are found in the rest as JSON, and located in the original text by their path.
 
 use serde_json::Value;
-use weir_document::{DocumentError, place, place_of_key};
+use weir_document::{Position, Problem, place, place_of_key};
 
 use super::overlay;
-use crate::check::problem::ScenarioError;
 use crate::check::reserved;
 use crate::scenario::Scenario;
 use crate::{LabError, Source};
@@ -20,7 +19,7 @@ pub(crate) fn read(source: &Source) -> Result<Scenario, LabError> {
     let Source { name, text } = source;
     let raw: Value = weir_document::read(name, text)?;
     let mut rest = Rest { value: raw, removed: Vec::new() };
-    let mut errors: Vec<DocumentError> = Vec::new();
+    let mut errors: Vec<Problem<Position>> = Vec::new();
     for path in reserved::find(&rest.value) {
         errors.push(reserved(source, &path));
         rest.remove(path, None);
@@ -45,26 +44,26 @@ pub(crate) fn read(source: &Source) -> Result<Scenario, LabError> {
             errors.push(located(source, error, &path));
         }
     }
-    errors.sort_by_key(|error| (error.line, error.column));
+    errors.sort_by_key(|error| (error.place.line, error.place.column));
     Err(LabError::of_all(errors.into_iter().map(LabError::from)))
 }
 
 /// The error of a field that no version supports yet.
-fn reserved(source: &Source, path: &[String]) -> DocumentError {
-    let ScenarioError { message, remedy } = reserved::error();
+fn reserved(source: &Source, path: &[String]) -> Problem<Position> {
+    let Problem { message, remedy, .. } = reserved::error();
     let (line, column) = place(&source.text, path).unwrap_or((0, 0));
     let message = format!("{}: {message}", overlay::written(path));
-    DocumentError { source_name: source.name.clone(), line, column, message, remedy }
+    Problem::new(message, remedy).at(Position::new(&source.name, line, column))
 }
 
 /// `error`, found in the rest of the document, at its place in the original text.
-fn located(source: &Source, error: DocumentError, path: &[String]) -> DocumentError {
+fn located(source: &Source, error: Problem<Position>, path: &[String]) -> Problem<Position> {
     let found = match error.message.starts_with("unknown field") {
         true => place_of_key(&source.text, path),
         false => place(&source.text, path),
     };
     let (line, column) = found.unwrap_or((0, 0));
-    DocumentError { line, column, ..error }
+    error.moved_to(line, column)
 }
 
 /// What is left of a document when the fields with errors are removed.
@@ -82,7 +81,7 @@ struct Removed {
 
 impl Rest {
     /// Removes the field that `error` is about; whether that was possible.
-    fn without(&mut self, error: &DocumentError, text: &str) -> bool {
+    fn without(&mut self, error: &Problem<Position>, text: &str) -> bool {
         if missing_field(error).is_some() {
             return match self.cause_of_missing(error, text) {
                 Some(map) => self.remove(map, None),
@@ -94,7 +93,7 @@ impl Rest {
     }
 
     /// The map that lacks a field because an earlier error removed it.
-    fn cause_of_missing(&self, error: &DocumentError, text: &str) -> Option<Vec<String>> {
+    fn cause_of_missing(&self, error: &Problem<Position>, text: &str) -> Option<Vec<String>> {
         let field = missing_field(error)?;
         let path = self.path_of(error, text);
         let causes = self.removed.iter().filter_map(|removed| {
@@ -106,8 +105,8 @@ impl Rest {
     }
 
     /// The path of the field that `error` is about; for a missing field, of the last field before its place.
-    fn path_of(&self, error: &DocumentError, text: &str) -> Vec<String> {
-        let target = (error.line, error.column);
+    fn path_of(&self, error: &Problem<Position>, text: &str) -> Vec<String> {
+        let target = (error.place.line, error.place.column);
         if let Some(field) = quoted(error, "unknown field `") {
             return first_named(&self.value, field, text, target).unwrap_or_default();
         }
@@ -139,11 +138,11 @@ impl Rest {
     }
 }
 
-fn missing_field(error: &DocumentError) -> Option<&str> {
+fn missing_field(error: &Problem<Position>) -> Option<&str> {
     quoted(error, "missing field `")
 }
 
-fn quoted<'a>(error: &'a DocumentError, before: &str) -> Option<&'a str> {
+fn quoted<'a>(error: &'a Problem<Position>, before: &str) -> Option<&'a str> {
     error.message.strip_prefix(before)?.strip_suffix('`')
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use serde_json::{Map, Value};
-use weir_document::{AskedRate, AskedRates, Levels};
+use weir_document::{AskedRate, AskedRates, Levels, Problem};
 use weir_results::{Carried, Pilot, PilotRate};
 
 use crate::LabError;
@@ -28,11 +28,9 @@ pub(crate) fn resolved(checked: &Checked, carried: Vec<Carried>) -> Result<(Chec
     }
     for (place, point) in resolved.points.iter().enumerate() {
         if let Some(first) = resolved.points[..place].iter().position(|other| other.axes == point.axes) {
-            return Err(LabError::Scenario {
-                place: "vary".into(),
-                message: format!("points {} and {} of the axes have the same rate", first + 1, place + 1),
-                remedy: "use shares that differ more: rates have two significant digits".into(),
-            });
+            let message = format!("points {} and {} of the axes have the same rate", first + 1, place + 1);
+            let remedy = "use shares that differ more: rates have two significant digits";
+            return Err(LabError::Scenario(Problem::of("vary", message).help(remedy)));
         }
     }
     let rates = resolver.rates;
@@ -155,10 +153,10 @@ impl<'c> ShareResolver<'c> {
     fn list(&mut self, load: &str, of: Option<ShareOf>, asked: &RateList) -> Result<RateList, LabError> {
         let of = self.carrier(load, of, &format!("loads.{load}.rates"), asked)?;
         let rates = asked.rates().iter().map(|share| absolute_rate(*share, of.rate_per_s)).collect();
-        let found = RateList::of(rates).map_err(|why| LabError::Scenario {
-            place: format!("loads.{load}.rates"),
-            message: format!("two of its shares of {:.0}/s are the same rate: {why}", of.rate_per_s),
-            remedy: "use shares that differ more: rates have two significant digits".into(),
+        let found = RateList::of(rates).map_err(|why| {
+            let message = format!("two of its shares of {:.0}/s are the same rate: {why}", of.rate_per_s);
+            let remedy = "use shares that differ more: rates have two significant digits";
+            LabError::Scenario(Problem::of(format!("loads.{load}.rates"), message).help(remedy))
         })?;
         self.note(load, asked.to_string(), found.to_string(), of);
         Ok(found)
@@ -185,10 +183,9 @@ impl<'c> ShareResolver<'c> {
             ShareOf::Least => tried.min_by(by_rate),
             ShareOf::Greatest => tried.max_by(by_rate),
         };
-        found.ok_or_else(|| LabError::Host {
-            place: place.to_owned(),
-            message: format!("cannot compute {asked} of the capacity: no gateway completed a request"),
-            remedy: "see the notes above, or use a rate like 500/s".into(),
+        found.ok_or_else(|| {
+            let message = format!("cannot compute {asked} of the capacity: no gateway completed a request");
+            LabError::Host(Problem::of(place, message).help("see the notes above, or use a rate like 500/s"))
         })
     }
 

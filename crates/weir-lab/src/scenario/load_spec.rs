@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use weir_document::{AskedRate, Levels, Pause, Rate};
+use weir_document::{AskedRate, Levels, Pause, Problem, Rate};
 use weir_engine::{
     Body, BurstSpec, ChecksSpec, ClientCertificate, EngineError, LoadSpec, ModelSpec, ProtocolSpec,
     RequestFileSpec, RequestSpec, StepSpec, ThinkSpec, TlsSpec,
@@ -20,36 +20,24 @@ const FILE_MAX_BYTES: u64 = 64 << 20;
 /// Maximum number of tokens.
 const TOKENS_MAX: usize = 1_000_000;
 
-/// An invalid load.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LoadError {
-    /// Path of the field in [`Load`]: `tls.cert`, `mix.path`.
-    pub field: String,
-    /// What is wrong.
-    pub message: String,
-    /// What to do about it.
-    pub remedy: String,
+/// Converts an invalid value that the engine reports; `None` for other errors. The place is the field of [`Load`]:
+/// `tls.cert`, `mix.path`.
+pub fn load_problem(error: &EngineError) -> Option<Problem> {
+    let EngineError::Invalid(Problem { place, message, remedy }) = error else { return None };
+    let field = match *place {
+        "per-connection" => "per_connection".to_owned(),
+        "sni" | "resumption" | "cert" | "key" => format!("tls.{place}"),
+        "cacert" => "tls.ca".to_owned(),
+        "method" | "path" | "body" | "name" | "weight" => format!("mix.{place}"),
+        "header" => "mix.headers".to_owned(),
+        "check" => "mix.checks".to_owned(),
+        other => other.to_owned(),
+    };
+    Some(problem(&field, message, remedy))
 }
 
-impl LoadError {
-    fn new(field: &str, message: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { field: field.to_owned(), message: message.into(), remedy: remedy.into() }
-    }
-
-    /// Converts an invalid value that the engine reports; `None` for other errors.
-    pub fn of(error: &EngineError) -> Option<Self> {
-        let EngineError::Invalid { field, message, .. } = error else { return None };
-        let field = match *field {
-            "per-connection" => "per_connection".to_owned(),
-            "sni" | "resumption" | "cert" | "key" => format!("tls.{field}"),
-            "cacert" => "tls.ca".to_owned(),
-            "method" | "path" | "body" | "name" | "weight" => format!("mix.{field}"),
-            "header" => "mix.headers".to_owned(),
-            "check" => "mix.checks".to_owned(),
-            other => other.to_owned(),
-        };
-        Some(Self::new(&field, message, error.remedy()))
-    }
+fn problem(field: &str, message: impl Into<String>, remedy: impl Into<String>) -> Problem {
+    Problem::of(field, message).help(remedy)
 }
 
 /// Levels and steps of connections and rate.
@@ -65,12 +53,12 @@ impl Load {
     /// The specification for the engine, checked as far as possible without a network.
     ///
     /// # Errors
-    /// If the load contradicts itself, or one of its files cannot be read.
-    pub fn spec(&self, setting: Setting) -> Result<LoadSpec, LoadError> {
+    /// If the load contradicts itself, or one of its files cannot be read. The place is the field of the load.
+    pub fn spec(&self, setting: Setting) -> Result<LoadSpec, Problem> {
         let shape = self.shape()?;
         if self.requests.is_some() && self.duration.is_some() {
             let remedy = "remove one of the two";
-            return Err(LoadError::new("requests", "`requests` and `duration` exclude each other", remedy));
+            return Err(problem("requests", "`requests` and `duration` exclude each other", remedy));
         }
         let duration_ns = match self.requests {
             Some(_) => None,
@@ -106,8 +94,9 @@ impl Load {
         };
         match spec.validate() {
             Ok(()) => Ok(spec),
-            Err(error) => Err(LoadError::of(&error)
-                .unwrap_or_else(|| LoadError::new("", error.to_string(), error.remedy()))),
+            Err(error) => {
+                Err(load_problem(&error).unwrap_or_else(|| problem("", error.to_string(), error.remedy())))
+            }
         }
     }
 
@@ -174,7 +163,7 @@ impl Load {
         rates.into_iter().filter_map(AskedRate::per_s).collect()
     }
 
-    fn shape(&self) -> Result<Shape, LoadError> {
+    fn shape(&self) -> Result<Shape, Problem> {
         let (rate_per_s, rate_to_per_s) = match &self.rate {
             None => (self.steps.iter().find_map(|step| step.rate).map(|Rate(per_s)| per_s), None),
             Some(Levels::Constant(rate)) => (Some(per_s(*rate)?), None),
@@ -193,14 +182,14 @@ impl Load {
         Ok(Shape { connections, connections_from, rate_per_s, rate_to_per_s, steps: self.step_specs()? })
     }
 
-    fn step_specs(&self) -> Result<Vec<StepSpec>, LoadError> {
+    fn step_specs(&self) -> Result<Vec<StepSpec>, Problem> {
         let connections = self.connections.steps();
         let rates = self.rate.as_ref().map_or(&[][..], Levels::steps);
         let rates: Vec<f64> = rates.iter().map(|rate| per_s(*rate)).collect::<Result<_, _>>()?;
         if !self.steps.is_empty() {
             if !connections.is_empty() || !rates.is_empty() {
                 let remedy = "give connections and rate of each step in `steps` only";
-                return Err(LoadError::new("steps", "the steps are given twice", remedy));
+                return Err(problem("steps", "the steps are given twice", remedy));
             }
             let own = match &self.connections {
                 Levels::Constant(connections) => Some(*connections),
@@ -214,7 +203,7 @@ impl Load {
         }
         if !connections.is_empty() && !rates.is_empty() && connections.len() != rates.len() {
             let message = format!("{} steps of connections and {} of rate", connections.len(), rates.len());
-            return Err(LoadError::new(
+            return Err(problem(
                 "rate",
                 message,
                 "use the same number of steps for both, or one value for one of them",
@@ -227,16 +216,16 @@ impl Load {
         Ok((0..connections.len().max(rates.len())).map(spec).collect())
     }
 
-    fn model_spec(&self, shape: &Shape) -> Result<ModelSpec, LoadError> {
+    fn model_spec(&self, shape: &Shape) -> Result<ModelSpec, Problem> {
         match (self.model, shape.rate_per_s) {
             (Model::Open, None) => {
                 let remedy = "add one, like `rate: 5000/s`, or use a closed load";
-                Err(LoadError::new("rate", "an open load needs a rate", remedy))
+                Err(problem("rate", "an open load needs a rate", remedy))
             }
             (Model::Open, Some(rate_per_s)) => {
                 if self.think.is_some() {
                     let remedy = "remove it: an open load does not wait for responses";
-                    return Err(LoadError::new("think", "an open load cannot have think time", remedy));
+                    return Err(problem("think", "an open load cannot have think time", remedy));
                 }
                 Ok(ModelSpec::Open {
                     rate_per_s,
@@ -260,15 +249,11 @@ impl Load {
                     ("spacing", self.spacing.is_some()),
                 ];
                 if let Some((field, _)) = open.into_iter().find(|(_, is_given)| *is_given) {
-                    return Err(LoadError::new(
-                        field,
-                        format!("a closed load cannot have a {field}"),
-                        remedy,
-                    ));
+                    return Err(problem(field, format!("a closed load cannot have a {field}"), remedy));
                 }
                 if self.spin {
                     let remedy = "remove it, or use an open load";
-                    return Err(LoadError::new(
+                    return Err(problem(
                         "spin",
                         "a closed load cannot spin: it does not wait for arrivals",
                         remedy,
@@ -283,30 +268,26 @@ impl Load {
         }
     }
 
-    fn protocol_spec(&self) -> Result<ProtocolSpec, LoadError> {
+    fn protocol_spec(&self) -> Result<ProtocolSpec, Problem> {
         match (self.protocol, self.streams) {
             (None | Some(Protocol::Http1), None) => Ok(ProtocolSpec::Http1),
             (Some(Protocol::Http2), streams) => Ok(ProtocolSpec::Http2 { streams: streams.unwrap_or(1) }),
             (None | Some(Protocol::Http1), Some(_)) => {
                 let remedy = "add `protocol: http2`, or remove `streams`";
-                Err(LoadError::new("streams", "HTTP/1.1 has no streams", remedy))
+                Err(problem("streams", "HTTP/1.1 has no streams", remedy))
             }
         }
     }
 
     /// The requests or the request file, and the values of `{domain}`.
-    fn requests_of(&self, setting: &Setting) -> Result<Requests, LoadError> {
+    fn requests_of(&self, setting: &Setting) -> Result<Requests, Problem> {
         if self.shuffle && self.file.is_none() {
             let remedy = "add `file`, or remove `shuffle`: a mix is always drawn at random";
-            return Err(LoadError::new("shuffle", "`shuffle` needs a request file", remedy));
+            return Err(problem("shuffle", "`shuffle` needs a request file", remedy));
         }
         match (&self.file, self.mix.is_empty()) {
             (Some(_), false) => {
-                return Err(LoadError::new(
-                    "file",
-                    "`mix` and `file` exclude each other",
-                    "remove one of the two",
-                ));
+                return Err(problem("file", "`mix` and `file` exclude each other", "remove one of the two"));
             }
             (None, true) => {
                 let (mix, domains) = (setting.requests.clone(), self.domains.clone());
@@ -337,10 +318,10 @@ impl Load {
 }
 
 /// The absolute rate; an error for a share.
-fn per_s(rate: AskedRate) -> Result<f64, LoadError> {
+fn per_s(rate: AskedRate) -> Result<f64, Problem> {
     rate.per_s().ok_or_else(|| {
         let message = format!("{rate} is a share of a capacity that was not measured");
-        LoadError::new("rate", message, "use a rate like 5000/s")
+        problem("rate", message, "use a rate like 5000/s")
     })
 }
 
@@ -353,14 +334,14 @@ struct Requests {
 
 impl Request {
     /// The specification for the engine; `host` is the default of the Host header.
-    fn spec(&self, host: &str) -> Result<RequestSpec, LoadError> {
+    fn spec(&self, host: &str) -> Result<RequestSpec, Problem> {
         let mut headers = self.headers.0.clone();
         match headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("host")).count() {
             0 => headers.insert(0, ("Host".into(), host.to_owned())),
             1 => {}
             _ => {
                 let remedy = "remove one of the two";
-                return Err(LoadError::new("mix.headers", "duplicate `Host` header", remedy));
+                return Err(problem("mix.headers", "duplicate `Host` header", remedy));
             }
         }
         let by_body = if self.body.is_some() { "POST" } else { "GET" };
@@ -388,17 +369,17 @@ impl Checks {
 }
 
 impl Tls {
-    fn spec(&self, host: &str) -> Result<TlsSpec, LoadError> {
+    fn spec(&self, host: &str) -> Result<TlsSpec, Problem> {
         let client = match (&self.cert, &self.key) {
             (Some(cert), Some(key)) => {
                 Some(ClientCertificate { certificate: cert.clone(), key: key.clone() })
             }
             (None, None) => None,
             (Some(_), None) => {
-                return Err(LoadError::new("tls.cert", "the certificate has no key", "add `key`"));
+                return Err(problem("tls.cert", "the certificate has no key", "add `key`"));
             }
             (None, Some(_)) => {
-                return Err(LoadError::new("tls.key", "the key has no certificate", "add `cert`"));
+                return Err(problem("tls.key", "the key has no certificate", "add `cert`"));
             }
         };
         Ok(TlsSpec {
@@ -416,7 +397,7 @@ impl Tls {
 }
 
 /// The body: a text, or the content of a file.
-fn body(written: &str) -> Result<Body, LoadError> {
+fn body(written: &str) -> Result<Body, Problem> {
     let Some(path) = written.strip_prefix('@') else { return Ok(Body::Text(written.to_owned())) };
     let bytes = bounded("mix.body", Path::new(path))?;
     // Templates are filled in text only; other bodies are sent unchanged.
@@ -425,28 +406,26 @@ fn body(written: &str) -> Result<Body, LoadError> {
 }
 
 /// Reads tokens, one per line.
-fn tokens(path: &Path) -> Result<Vec<String>, LoadError> {
+fn tokens(path: &Path) -> Result<Vec<String>, Problem> {
     let place = path.display();
-    let text = String::from_utf8(bounded("tokens", path)?).map_err(|_| {
-        LoadError::new("tokens", format!("{place} is not UTF-8 text"), "write one token per line")
-    })?;
+    let text = String::from_utf8(bounded("tokens", path)?)
+        .map_err(|_| problem("tokens", format!("{place} is not UTF-8 text"), "write one token per line"))?;
     let tokens: Vec<String> =
         text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect();
     match tokens.len() {
-        0 => Err(LoadError::new("tokens", format!("{place} has no tokens"), "write one token per line")),
+        0 => Err(problem("tokens", format!("{place} has no tokens"), "write one token per line")),
         1..=TOKENS_MAX => Ok(tokens),
-        _ => Err(LoadError::new("tokens", format!("{place} has more than {TOKENS_MAX} tokens"), "use fewer")),
+        _ => Err(problem("tokens", format!("{place} has more than {TOKENS_MAX} tokens"), "use fewer")),
     }
 }
 
 /// Reads a file of limited size.
-fn bounded(field: &str, path: &Path) -> Result<Vec<u8>, LoadError> {
+fn bounded(field: &str, path: &Path) -> Result<Vec<u8>, Problem> {
     let place = path.display();
-    let wrong = |error: std::io::Error| {
-        LoadError::new(field, format!("cannot read {place}: {error}"), "correct the path")
-    };
+    let wrong =
+        |error: std::io::Error| problem(field, format!("cannot read {place}: {error}"), "correct the path");
     if std::fs::metadata(path).map_err(wrong)?.len() > FILE_MAX_BYTES {
-        return Err(LoadError::new(field, format!("{place} is larger than 64 MiB"), "use a smaller file"));
+        return Err(problem(field, format!("{place} is larger than 64 MiB"), "use a smaller file"));
     }
     std::fs::read(path).map_err(wrong)
 }

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_analysis::findings::{self, Unit};
-use weir_document::{Rate, Share, Size, Time};
+use weir_document::{Problem, Rate, Share, Size, Time};
 use weir_results::Objective;
 
 use super::Scenario;
-use crate::check::problem::{ScenarioError, suggestion};
+use crate::check::problem::suggestion;
 
 /// Limits of latencies, of the share of errors and of findings; what is not named has no limit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -61,7 +61,7 @@ pub enum FindingLimit {
 
 impl FindingLimit {
     /// The limit in the unit of `metric`.
-    pub(crate) fn of(&self, metric: &str) -> Result<f64, ScenarioError> {
+    pub(crate) fn of(&self, metric: &str) -> Result<f64, Problem<()>> {
         let Some(column) = findings::column_named(metric) else { return Err(unknown(metric)) };
         let text = match self {
             Self::Number(number) => number.to_string(),
@@ -78,20 +78,20 @@ impl FindingLimit {
             _ => {
                 let number = text.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0);
                 let remedy = "write a number without unit, like 1.5";
-                return number.ok_or_else(|| ScenarioError::new(format!("`{text}` is not a number"), remedy));
+                return number.ok_or_else(|| Problem::new(format!("`{text}` is not a number"), remedy));
             }
         };
         read.map_err(|error| {
             let (message, remedy) = error.parts();
-            ScenarioError::new(message, remedy)
+            Problem::new(message, remedy)
         })
     }
 }
 
-fn unknown(metric: &str) -> ScenarioError {
+fn unknown(metric: &str) -> Problem<()> {
     let known: Vec<String> = findings::metrics().map(|(metric, _)| metric).collect();
     let remedy = suggestion(metric, known.iter().map(String::as_str), "metrics");
-    ScenarioError::new(format!("unknown metric `{metric}`"), remedy)
+    Problem::new(format!("unknown metric `{metric}`"), remedy)
 }
 
 impl ObjectiveSpec {

@@ -179,6 +179,6 @@ fn what_is_wrong_is_told_of_each_document() {
     let (good, wrong) = (backend("b"), backend("b").replace("endpoints", "endpoint"));
     let text = [&*wrong, &*good, &*wrong].join("---\n");
     let errors = read("all.yaml", &text).unwrap_err();
-    let lines: Vec<u64> = errors.iter().map(|error| error.line).collect();
+    let lines: Vec<u64> = errors.iter().map(|error| error.place.line).collect();
     assert_eq!(lines, [4, 14]);
 }

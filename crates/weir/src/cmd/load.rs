@@ -11,10 +11,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use weir_analysis::{Evidence, judge};
+use weir_document::Problem;
 use weir_document::{AskedRate, Levels};
 use weir_engine::{EngineError, LoadSpec};
 use weir_lab::scenario::{Checks, Load, Model, Named, Protocol, Request, Spacing, Tls};
-use weir_lab::{LoadError, Setting};
+use weir_lab::{Setting, load_problem};
 use weir_results::{Judgement, LoadRecord, Thresholds};
 
 use crate::failure::{Exit, Failure};
@@ -213,14 +214,14 @@ fn tls(args: &Args, is_secure: bool) -> Result<Option<Tls>, Failure> {
 
 /// Says where on the command line the fault is, as far as it is there.
 fn failure(args: &Args, error: &EngineError) -> Failure {
-    match LoadError::of(error) {
+    match load_problem(error) {
         Some(fault) => told(args, &fault),
         None => Failure::environment(error.to_string(), error.remedy()),
     }
 }
 
-fn told(args: &Args, fault: &LoadError) -> Failure {
-    let place = match fault.field.as_str() {
+fn told(args: &Args, fault: &Problem) -> Failure {
+    let place = match fault.place.as_str() {
         "mix.path" => {
             // The message quotes the path, or the part of it that is at fault.
             let quoted = fault.message.split('`').nth(1).unwrap_or_default();

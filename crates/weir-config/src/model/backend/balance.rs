@@ -2,10 +2,9 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use weir_document::Time;
+use weir_document::{Problem, Time};
 
 use crate::model::forms::is_token;
-use crate::problem::Problem;
 
 /// How requests are shared among the endpoints of a backend.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -81,7 +80,7 @@ pub(crate) fn check(place: &str, balance: &Balance) -> Result<(), Problem> {
 fn check_max_age(place: &str, sticky: &Sticky) -> Result<(), Problem> {
     match &sticky.max_age {
         Some(age) if age.0.subsec_nanos() != 0 || age.0.is_zero() => {
-            Err(Problem::new(place, format!("`{age}` is not a whole number of seconds of at least 1"))
+            Err(Problem::of(place, format!("`{age}` is not a whole number of seconds of at least 1"))
                 .help("write it in seconds, for example `3600s`, or remove it"))
         }
         _ => Ok(()),
@@ -91,7 +90,7 @@ fn check_max_age(place: &str, sticky: &Sticky) -> Result<(), Problem> {
 fn check_token(place: String, name: &str, of: &str) -> Result<(), Problem> {
     if !is_token(name) {
         let message = format!("invalid {of} name `{}`", name.escape_debug());
-        return Err(Problem::new(place, message).help("use letters, digits and hyphens"));
+        return Err(Problem::of(place, message).help("use letters, digits and hyphens"));
     }
     Ok(())
 }

@@ -5,11 +5,10 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use weir_document::{Share, Time};
+use weir_document::{Problem, Share, Time};
 
 use crate::model::bounds::check_time;
 use crate::path::check_path_of;
-use crate::problem::Problem;
 
 /// The time window of an error rate. A tenth of it is at least the resolution of the workers' clock.
 const WINDOW: std::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3600);
@@ -110,17 +109,17 @@ pub(crate) fn check_health(place: &str, health: &HealthCheck) -> Result<(), Prob
         check_path_of(&format_args!("{place}.path"), path)?;
         if !query.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#') {
             let message = format!("`{}` is not a valid query", query.escape_debug());
-            return Err(Problem::new(format!("{place}.path"), message).help("percent-encode it"));
+            return Err(Problem::of(format!("{place}.path"), message).help("percent-encode it"));
         }
     }
     if let Some(host) = &health.host {
         let place = format!("{place}.host");
         if health.path.is_none() {
-            return Err(Problem::new(place, "no effect without `path`").help("add `path`, or remove it"));
+            return Err(Problem::of(place, "no effect without `path`").help("add `path`, or remove it"));
         }
         if host.is_empty() || !host.bytes().all(|byte| byte.is_ascii_graphic()) {
             let message = format!("`{}` is not a host name", host.escape_debug());
-            return Err(Problem::new(place, message).help("write a name like `example.com`"));
+            return Err(Problem::of(place, message).help("write a name like `example.com`"));
         }
     }
     check_time(&format!("{place}.interval"), health.interval, "remove it to use the default, 10s")?;
@@ -131,22 +130,22 @@ pub(crate) fn check_health(place: &str, health: &HealthCheck) -> Result<(), Prob
 
 fn check_share(place: &str, share: &ErrorShare) -> Result<(), Problem> {
     if share.errors.0 <= 0.0 {
-        return Err(Problem::new(format!("{place}.errors"), "0% would eject every endpoint")
+        return Err(Problem::of(format!("{place}.errors"), "0% would eject every endpoint")
             .help("write a share above 0%, for example 50%"));
     }
     if !WINDOW.contains(&share.window.0) {
         let message = format!("{} is out of range; allowed: 1s to 1h", share.window);
-        return Err(
-            Problem::new(format!("{place}.window"), message).help("remove it to use the default, 10s")
-        );
+        return Err(Problem::of(format!("{place}.window"), message).help("remove it to use the default, 10s"));
     }
     check_count(&format!("{place}.requests"), share.requests, requests_least())
 }
 
 fn check_count(place: &str, count: u32, default: u32) -> Result<(), Problem> {
     match count {
-        0 => Err(Problem::new(place, "must be at least 1")
-            .help(format!("remove it to use the default, {default}"))),
+        0 => {
+            Err(Problem::of(place, "must be at least 1")
+                .help(format!("remove it to use the default, {default}")))
+        }
         _ => Ok(()),
     }
 }

@@ -2,10 +2,9 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use weir_document::Time;
+use weir_document::{Problem, Time};
 
 use crate::model::bounds::check_time;
-use crate::problem::Problem;
 
 /// Limits on the lifetime of a connection. Each limit is reduced randomly by up to 10 %, so that connections do not
 /// all close at once.
@@ -30,7 +29,7 @@ impl Keepalive {
 /// Validates `keepalive` of the backend `name`.
 pub(crate) fn check(name: &str, keepalive: &Keepalive) -> Result<(), Problem> {
     if keepalive.requests == Some(0) {
-        return Err(Problem::new(format!("backends.{name}.keepalive.requests"), "must be at least 1")
+        return Err(Problem::of(format!("backends.{name}.keepalive.requests"), "must be at least 1")
             .help("write 1 for one request per connection, or remove it"));
     }
     let place = format!("backends.{name}.keepalive.time");

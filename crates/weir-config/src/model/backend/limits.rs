@@ -2,9 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use weir_document::Share;
-
-use crate::problem::Problem;
+use weir_document::{Problem, Share};
 
 /// Limits of a backend, over all workers of the process. Requests above a limit wait in a queue of size `pending`,
 /// or get 503.
@@ -43,7 +41,7 @@ pub(crate) fn check(name: &str, limits: &BackendLimits) -> Result<(), Problem> {
     let BackendLimits { connections, pending: _, requests, retries: _ } = limits;
     for (field, most) in [("connections", connections), ("requests", requests)] {
         if *most == Some(0) {
-            return Err(Problem::new(
+            return Err(Problem::of(
                 format!("backends.{name}.limits.{field}"),
                 "0 would reject every request",
             )

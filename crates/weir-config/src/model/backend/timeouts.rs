@@ -2,11 +2,10 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use weir_document::Time;
+use weir_document::{Problem, Time};
 
 use super::limits::BackendLimits;
 use crate::model::bounds::check_time;
-use crate::problem::Problem;
 
 /// Timeouts of a backend. Default: `timeouts` of the gateway.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -38,7 +37,7 @@ pub(crate) fn check(name: &str, timeouts: &BackendTimeouts, limits: &BackendLimi
     let BackendTimeouts { connect, response, idle, pending } = timeouts;
     if pending.is_some() && limits.pending == 0 {
         let message = "no effect without `limits.pending`: no request waits in a queue";
-        return Err(Problem::new(format!("backends.{name}.timeouts.pending"), message)
+        return Err(Problem::of(format!("backends.{name}.timeouts.pending"), message)
             .help("set `limits.pending`, or remove this timeout"));
     }
     for (field, time) in [("connect", connect), ("response", response), ("idle", idle), ("pending", pending)]
