@@ -318,16 +318,14 @@ impl LoadRunner<'_> {
         let Generated { mut record, samples, generator, others } = generated;
         let (from, to) = (record.phase_start_mono_ns, record.phase_end_mono_ns);
         let clock = LoadClock::of(&record);
-        let remote = self.remote.map(|remote| remote.part.clone());
-        let running = self.running.iter().map(Running::part);
-        let parts: Vec<Part> =
-            remote.iter().cloned().chain(running).chain([generator.clone()]).chain(others).collect();
+        let remote = self.remote.map(|remote| &remote.part);
+        let parts = self.parts(&generator, others);
         let mut usage: BTreeMap<String, Usage> = parts
             .iter()
             .filter_map(|part| Some((part.name.clone(), samples.usage(&part.name, from, to)?)))
             .collect();
         let mut series = samples.seconds(clock.start_ns, to);
-        if let (Some(part), Some(observed)) = (&remote, &observed) {
+        if let (Some(part), Some(observed)) = (remote, &observed) {
             observed.add_to(&part.name, &mut usage, &mut series, clock.start_ns, to);
         }
         let (data, origin) = (data_usage(&parts, &usage), origin_usage(&parts, &usage));
@@ -353,9 +351,7 @@ impl LoadRunner<'_> {
         add_sources(&mut judgement, &record, observed);
         record.result.bound_by = judgement.bound_by;
         record.result.verdicts = judgement.verdicts.clone();
-        let completed = record.result.requests.completed;
-        let cpu_us_per_request =
-            data.filter(|_| completed > 0).map(|data| data.cpu_s.total() * 1e6 / completed as f64);
+        let cpu_us_per_request = cpu_us_per_request(data, &record);
         let mut measurement = Measurement {
             load: task.name.to_owned(),
             connections: task.load.connections.greatest(),
@@ -377,6 +373,13 @@ impl LoadRunner<'_> {
         disturbances.record(&clock, &mut measurement);
         Ok(measurement)
     }
+
+    /// The parts of the cell; `others` are those of the load besides the generator.
+    fn parts(&self, generator: &Part, others: Vec<Part>) -> Vec<Part> {
+        let remote = self.remote.map(|remote| remote.part.clone());
+        let running = self.running.iter().map(Running::part);
+        remote.into_iter().chain(running).chain([generator.clone()]).chain(others).collect()
+    }
 }
 
 /// Adds where the CPU time of a remote gateway is from, and what a request file contains that was not sent. The sentence
@@ -387,6 +390,12 @@ fn add_sources(judgement: &mut Judgement, record: &LoadRecord, observed: Option<
         let place = judgement.evidence.len().saturating_sub(1);
         judgement.evidence.insert(place, sentence);
     }
+}
+
+/// CPU time of the gateway per completed request; `None` if no request completed.
+fn cpu_us_per_request(data: Option<Usage>, record: &LoadRecord) -> Option<f64> {
+    let completed = record.result.requests.completed;
+    data.filter(|_| completed > 0).map(|data| data.cpu_s.total() * 1e6 / completed as f64)
 }
 
 fn host_unknown() -> CellError {
