@@ -19,7 +19,7 @@ use crate::addresses::AddressSeat;
 use crate::buffer::Buffer;
 use crate::cause::Cause;
 use crate::forwarding::Arrival;
-use crate::io::{Fault, Io};
+use crate::io::{Io, IoFault};
 use crate::leaving::ClientSide;
 use crate::listener::{Listening, turn_away};
 use crate::observed::{Observed, tell_of_refusal};
@@ -228,7 +228,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
             seen = bytes.len();
             match self.io.read_armed(&mut self.reader, &mut self.inbound).await {
                 Ok(bytes) if bytes > 0 => {}
-                Err(Fault::Timeout) if !self.inbound.is_empty() => {
+                Err(IoFault::Timeout) if !self.inbound.is_empty() => {
                     return Ok((Incoming::Refused(Refusal::new(Cause::HeadTimeout), 0), snapshot));
                 }
                 Ok(_) if !self.inbound.is_empty() => {

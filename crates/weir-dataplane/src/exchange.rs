@@ -19,7 +19,7 @@ use crate::body::BodyPump;
 use crate::buffer::Buffer;
 use crate::cause::Cause;
 use crate::connection::{After, Client};
-use crate::io::{Fault, Io};
+use crate::io::{Io, IoFault};
 use crate::listener::Listening;
 use crate::mirror::Copying;
 use crate::observed::Observed;
@@ -317,9 +317,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
         x.sent.set(sent);
         match written {
             Ok(()) => {}
-            Err(Fault::Timeout) => return Err(Cause::UpstreamWriteTimeout),
+            Err(IoFault::Timeout) => return Err(Cause::UpstreamWriteTimeout),
             // It may have answered before it closed.
-            Err(Fault::System(_)) => x.request_broken.set(true),
+            Err(IoFault::System(_)) => x.request_broken.set(true),
         }
         let (mut side, writer) = self.split();
         let relaying = pin!(relay(x, &mut reader, inbound, writer));

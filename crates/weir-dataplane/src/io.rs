@@ -39,7 +39,7 @@ pub(crate) struct Piece {
 
 /// Why an operation did not succeed.
 #[derive(Debug)]
-pub(crate) enum Fault {
+pub(crate) enum IoFault {
     /// Its time is over.
     Timeout,
     /// The system says so; a write of nothing counts as a closed connection.
@@ -62,7 +62,7 @@ impl Io<'_> {
         from: &mut R,
         buffer: &mut Buffer,
         ticks: u32,
-    ) -> Result<usize, Fault> {
+    ) -> Result<usize, IoFault> {
         self.timer.arm(&self.worker.wheel, ticks);
         self.read_armed(from, buffer).await
     }
@@ -73,7 +73,7 @@ impl Io<'_> {
         self,
         from: &mut R,
         buffer: &mut Buffer,
-    ) -> Result<usize, Fault> {
+    ) -> Result<usize, IoFault> {
         poll_fn(|cx| {
             let mut room = ReadBuf::new(buffer.room(&self.worker.buffers));
             match Pin::new(&mut *from).poll_read(cx, &mut room) {
@@ -82,7 +82,7 @@ impl Io<'_> {
                     buffer.filled(bytes);
                     Poll::Ready(Ok(bytes))
                 }
-                Poll::Ready(Err(error)) => Poll::Ready(Err(Fault::System(error))),
+                Poll::Ready(Err(error)) => Poll::Ready(Err(IoFault::System(error))),
                 Poll::Pending => {
                     buffer.release_if_empty(&self.worker.buffers);
                     self.poll_timeout(cx)
@@ -98,7 +98,7 @@ impl Io<'_> {
         from: &TcpStream,
         most: usize,
         of: impl Fn(&[u8]) -> T,
-    ) -> Result<Option<T>, Fault> {
+    ) -> Result<Option<T>, IoFault> {
         let stock = &self.worker.buffers;
         let mut buffer = Buffer::default();
         poll_fn(|cx| {
@@ -108,7 +108,7 @@ impl Io<'_> {
             let looked = match from.poll_peek(cx, &mut room) {
                 Poll::Ready(Ok(_)) if room.filled().is_empty() => Poll::Ready(Ok(None)),
                 Poll::Ready(Ok(_)) => Poll::Ready(Ok(Some(of(room.filled())))),
-                Poll::Ready(Err(error)) => Poll::Ready(Err(Fault::System(error))),
+                Poll::Ready(Err(error)) => Poll::Ready(Err(IoFault::System(error))),
                 Poll::Pending => self.poll_timeout(cx),
             };
             buffer.release_if_empty(stock);
@@ -124,7 +124,7 @@ impl Io<'_> {
         from: &TcpStream,
         most: usize,
         of: impl Fn(&[u8]) -> Option<T>,
-    ) -> Result<Look<T>, Fault> {
+    ) -> Result<Look<T>, IoFault> {
         self.timer.arm(&self.worker.wheel, self.worker.snapshot().ticks.head);
         for _ in 0..LOOKS_MAX {
             match self.peek(from, most, &of).await? {
@@ -148,25 +148,25 @@ impl Io<'_> {
         bytes: &[u8],
         written: &mut usize,
         ticks: u32,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), IoFault> {
         self.timer.arm(&self.worker.wheel, ticks);
         poll_fn(|cx| {
             while *written < bytes.len() {
                 match Pin::new(&mut *to).poll_write(cx, &bytes[*written..]) {
                     Poll::Ready(Ok(0)) => {
-                        return Poll::Ready(Err(Fault::System(io::ErrorKind::WriteZero.into())));
+                        return Poll::Ready(Err(IoFault::System(io::ErrorKind::WriteZero.into())));
                     }
                     Poll::Ready(Ok(more)) => {
                         *written += more;
                         self.timer.arm(&self.worker.wheel, ticks);
                     }
-                    Poll::Ready(Err(error)) => return Poll::Ready(Err(Fault::System(error))),
+                    Poll::Ready(Err(error)) => return Poll::Ready(Err(IoFault::System(error))),
                     Poll::Pending => return self.poll_timeout(cx),
                 }
             }
             // What TLS has sealed and the socket did not take waits in its own buffer; a plain socket has none.
             match Pin::new(&mut *to).poll_flush(cx) {
-                Poll::Ready(flushed) => Poll::Ready(flushed.map_err(Fault::System)),
+                Poll::Ready(flushed) => Poll::Ready(flushed.map_err(IoFault::System)),
                 Poll::Pending => self.poll_timeout(cx),
             }
         })
@@ -188,21 +188,25 @@ impl Io<'_> {
     }
 
     /// Ends the writing side; over TLS with its goodbye.
-    pub(crate) async fn shut_down<W: AsyncWrite + Unpin>(self, to: &mut W, ticks: u32) -> Result<(), Fault> {
+    pub(crate) async fn shut_down<W: AsyncWrite + Unpin>(
+        self,
+        to: &mut W,
+        ticks: u32,
+    ) -> Result<(), IoFault> {
         self.timer.arm(&self.worker.wheel, ticks);
         poll_fn(|cx| match Pin::new(&mut *to).poll_shutdown(cx) {
-            Poll::Ready(ended) => Poll::Ready(ended.map_err(Fault::System)),
+            Poll::Ready(ended) => Poll::Ready(ended.map_err(IoFault::System)),
             Poll::Pending => self.poll_timeout(cx),
         })
         .await
     }
 
     /// A new connection to an upstream.
-    pub(crate) async fn connect(self, address: &UpstreamAddress, ticks: u32) -> Result<Socket, Fault> {
+    pub(crate) async fn connect(self, address: &UpstreamAddress, ticks: u32) -> Result<Socket, IoFault> {
         self.timer.arm(&self.worker.wheel, ticks);
         let mut connecting = pin!(Socket::connect(address));
         poll_fn(|cx| match connecting.as_mut().poll(cx) {
-            Poll::Ready(outcome) => Poll::Ready(outcome.map_err(Fault::System)),
+            Poll::Ready(outcome) => Poll::Ready(outcome.map_err(IoFault::System)),
             Poll::Pending => self.poll_timeout(cx),
         })
         .await
@@ -234,7 +238,7 @@ impl Io<'_> {
     }
 
     #[inline]
-    pub(crate) fn poll_timeout<T>(self, cx: &Context<'_>) -> Poll<Result<T, Fault>> {
-        if self.timer.poll_over(cx) { Poll::Ready(Err(Fault::Timeout)) } else { Poll::Pending }
+    pub(crate) fn poll_timeout<T>(self, cx: &Context<'_>) -> Poll<Result<T, IoFault>> {
+        if self.timer.poll_over(cx) { Poll::Ready(Err(IoFault::Timeout)) } else { Poll::Pending }
     }
 }

@@ -15,7 +15,7 @@ use crate::balance::Wish;
 use crate::body::{BodyFault, BodyPump};
 use crate::buffer::Buffer;
 use crate::cause::Cause;
-use crate::io::{Fault, Io};
+use crate::io::{Io, IoFault};
 use crate::pool::{Link, Upstream};
 use crate::request::Plan;
 use crate::response::INTERIM_MAX;
@@ -232,7 +232,7 @@ async fn read_more<S: AsyncRead + Unpin>(
 ) -> Result<usize, Cause> {
     match io.read_armed(*stream, inbound).await {
         Ok(bytes) => Ok(bytes),
-        Err(Fault::Timeout) => Err(Cause::ResponseTimeout),
-        Err(Fault::System(_)) => Err(Cause::UpstreamTruncated),
+        Err(IoFault::Timeout) => Err(Cause::ResponseTimeout),
+        Err(IoFault::System(_)) => Err(Cause::UpstreamTruncated),
     }
 }

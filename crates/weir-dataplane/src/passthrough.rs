@@ -18,7 +18,7 @@ use crate::buffer::Buffer;
 use crate::cause::Cause;
 use crate::connection::{Seat, reset_on_close};
 use crate::hello::{HELLO_BYTES_MAX, Hello, read_hello};
-use crate::io::{Fault, Io, Look};
+use crate::io::{Io, IoFault, Look};
 use crate::leaving::ClientSide;
 use crate::plain::PlainHalf;
 use crate::secure::serve_secure;
@@ -64,9 +64,9 @@ async fn first_message(io: Io<'_>, stream: &TcpStream) -> Result<Hello, Option<C
     });
     match seen.await {
         Ok(Look::Made(hello)) => Ok(hello),
-        Ok(Look::Ended) | Err(Fault::System(_)) => Err(None),
+        Ok(Look::Ended) | Err(IoFault::System(_)) => Err(None),
         Ok(Look::Endless) => Ok(Hello::Malformed),
-        Err(Fault::Timeout) => Err(Some(Cause::HandshakeTimeout)),
+        Err(IoFault::Timeout) => Err(Some(Cause::HandshakeTimeout)),
     }
 }
 

@@ -8,7 +8,7 @@ use weir_config::Transport;
 
 use crate::cause::Cause;
 use crate::connection::{Seat, serve};
-use crate::io::{Fault, Io, Look};
+use crate::io::{Io, IoFault, Look};
 use crate::passthrough::serve_by_name;
 use crate::proxy_header::{Addresses, HEADER_BYTES_MAX, ProxyHeader, read_header};
 use crate::secure::serve_secure;
@@ -45,10 +45,10 @@ async fn addresses(io: Io<'_>, stream: &TcpStream) -> Result<Option<Addresses>, 
     });
     let (len, addresses) = match seen.await {
         Ok(Look::Made(header)) => header?,
-        Ok(Look::Ended) | Err(Fault::System(_)) => return Err(None),
-        Err(Fault::Timeout) if io.worker.wheel.is_over() => return Err(Some(Cause::Drained)),
+        Ok(Look::Ended) | Err(IoFault::System(_)) => return Err(None),
+        Err(IoFault::Timeout) if io.worker.wheel.is_over() => return Err(Some(Cause::Drained)),
         // It is no head of a request that is late.
-        Ok(Look::Endless) | Err(Fault::Timeout) => return Err(Some(Cause::ProxyHeader)),
+        Ok(Look::Endless) | Err(IoFault::Timeout) => return Err(Some(Cause::ProxyHeader)),
     };
     take(stream, len).await.map_err(|_| None)?;
     Ok(addresses)

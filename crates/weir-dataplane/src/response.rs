@@ -12,7 +12,7 @@ use crate::buffer::Buffer;
 use crate::cause::Cause;
 use crate::compress::{Encoded, ResponseBody};
 use crate::exchange::Exchange;
-use crate::io::{Fault, Piece};
+use crate::io::{IoFault, Piece};
 use crate::respond::CAUSE_FIELD;
 use crate::trailers::PassedTrailers;
 
@@ -98,9 +98,9 @@ async fn relay_with<F: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
             is_armed = true;
         }
         match x.io.read_armed(from, inbound).await {
-            Ok(0) | Err(Fault::System(_)) => return Err(Cause::UpstreamClosed),
+            Ok(0) | Err(IoFault::System(_)) => return Err(Cause::UpstreamClosed),
             Ok(_) => x.heard.set(true),
-            Err(Fault::Timeout) => return Err(Cause::ResponseTimeout),
+            Err(IoFault::Timeout) => return Err(Cause::ResponseTimeout),
         }
         x.io.worker.buffers.fill_output(out);
         let head = loop {
@@ -153,8 +153,8 @@ async fn relay_with<F: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
         match x.io.read_armed(from, inbound).await {
             Ok(0) => body.close(out).map_err(|_| Cause::UpstreamTruncated)?,
             Ok(_) => {}
-            Err(Fault::System(_)) => return Err(Cause::UpstreamTruncated),
-            Err(Fault::Timeout) => return Err(Cause::UpstreamStalled),
+            Err(IoFault::System(_)) => return Err(Cause::UpstreamTruncated),
+            Err(IoFault::Timeout) => return Err(Cause::UpstreamStalled),
         }
         let buffers = &x.io.worker.buffers;
         piece.bytes = inbound.data().len();
@@ -223,8 +223,8 @@ async fn write<W: AsyncWrite + Unpin>(x: &Exchange<'_>, to: &mut W, bytes: &[u8]
     let written = x.io.write_all(to, bytes, &mut sent, x.snapshot.ticks.write).await;
     x.observed.sent(sent);
     written.map_err(|fault| match fault {
-        Fault::Timeout => Cause::ClientStalled,
-        Fault::System(_) => Cause::ClientClosed,
+        IoFault::Timeout => Cause::ClientStalled,
+        IoFault::System(_) => Cause::ClientClosed,
     })
 }
 

@@ -25,7 +25,7 @@ use crate::buffer::Buffer;
 use crate::cause::Cause;
 use crate::connection::{After, Seat, converse, reset_on_close};
 use crate::hello::HANDSHAKE;
-use crate::io::{Fault, Io};
+use crate::io::{Io, IoFault};
 use crate::observed::tell_of_refusal;
 use crate::offload::Overflow;
 use crate::plain::PlainHalf;
@@ -75,8 +75,8 @@ async fn shake_hands(
             refuse_plain_text(seat, stream).await;
             return Err(Some(Cause::NotTls));
         }
-        Ok(None) | Err(Fault::System(_)) => return Err(None),
-        Err(Fault::Timeout) => return Err(Some(Cause::HandshakeTimeout)),
+        Ok(None) | Err(IoFault::System(_)) => return Err(None),
+        Err(IoFault::Timeout) => return Err(Some(Cause::HandshakeTimeout)),
     }
     let counters = &seat.listening().counters;
     let mut accepting = pin!(accept(seat, stream, config));
@@ -88,7 +88,7 @@ async fn shake_hands(
             return io.poll_timeout(cx);
         }
         match accepting.as_mut().poll(cx) {
-            Poll::Ready(outcome) => Poll::Ready(outcome.map_err(Fault::System)),
+            Poll::Ready(outcome) => Poll::Ready(outcome.map_err(IoFault::System)),
             Poll::Pending => io.poll_timeout(cx),
         }
     })
@@ -182,13 +182,13 @@ impl Wake for Woken {
 }
 
 /// The first byte that comes, left where it is; `None` when the client closes without one.
-async fn first_byte(io: Io<'_>, stream: &TcpStream) -> Result<Option<u8>, Fault> {
+async fn first_byte(io: Io<'_>, stream: &TcpStream) -> Result<Option<u8>, IoFault> {
     poll_fn(|cx| {
         let mut byte = [0];
         let mut room = ReadBuf::new(&mut byte);
         match stream.poll_peek(cx, &mut room) {
             Poll::Ready(Ok(_)) => Poll::Ready(Ok(room.filled().first().copied())),
-            Poll::Ready(Err(error)) => Poll::Ready(Err(Fault::System(error))),
+            Poll::Ready(Err(error)) => Poll::Ready(Err(IoFault::System(error))),
             Poll::Pending => io.poll_timeout(cx),
         }
     })
@@ -213,10 +213,10 @@ async fn refuse_plain_text(seat: &Seat, stream: TcpStream) {
 /// What rustls says where there is no certificate for the name that a client asks for; it has no error of its own for it.
 const NO_CERTIFICATE: &str = "no server certificate chain resolved";
 
-fn cause_of(fault: &Fault) -> Cause {
+fn cause_of(fault: &IoFault) -> Cause {
     let error = match fault {
-        Fault::Timeout => return Cause::HandshakeTimeout,
-        Fault::System(error) => error,
+        IoFault::Timeout => return Cause::HandshakeTimeout,
+        IoFault::System(error) => error,
     };
     if error.get_ref().is_some_and(|cause| cause.is::<Overflow>()) {
         return Cause::HandshakeOverload;

@@ -13,7 +13,7 @@ use tokio_rustls::client::TlsStream;
 use weir_config::{UpstreamAddress, UpstreamTls};
 
 use crate::cause::Cause;
-use crate::io::{Fault, Io};
+use crate::io::{Io, IoFault};
 use crate::pool::Link;
 use crate::upstream_socket::Socket;
 
@@ -29,7 +29,7 @@ pub(crate) async fn shake_hands(
     let connector = TlsConnector::from(Arc::clone(&tls.config));
     let mut connecting = pin!(connector.connect(tls.name(endpoint), socket));
     let outcome = poll_fn(|cx| match connecting.as_mut().poll(cx) {
-        Poll::Ready(outcome) => Poll::Ready(outcome.map_err(Fault::System)),
+        Poll::Ready(outcome) => Poll::Ready(outcome.map_err(IoFault::System)),
         Poll::Pending => io.poll_timeout(cx),
     })
     .await;
@@ -42,10 +42,10 @@ pub(crate) async fn shake_hands(
     Ok(Link::Tls(Box::new(RefCell::new(stream))))
 }
 
-fn cause_of(fault: &Fault) -> Cause {
+fn cause_of(fault: &IoFault) -> Cause {
     let error = match fault {
-        Fault::Timeout => return Cause::ConnectTimeout,
-        Fault::System(error) => error,
+        IoFault::Timeout => return Cause::ConnectTimeout,
+        IoFault::System(error) => error,
     };
     match error.get_ref().and_then(|cause| cause.downcast_ref::<Error>()) {
         Some(Error::InvalidCertificate(_) | Error::NoCertificatesPresented) => Cause::UpstreamCertificate,

@@ -6,7 +6,7 @@ use crate::body::{BodyFault, BodyPump};
 use crate::buffer::Buffer;
 use crate::cause::Cause;
 use crate::exchange::Exchange;
-use crate::io::{Fault, Piece};
+use crate::io::{IoFault, Piece};
 
 /// Why the rest of a request can't be passed on.
 pub(crate) enum SendFault {
@@ -43,8 +43,8 @@ pub(crate) async fn send<R: AsyncRead + Unpin, T: AsyncWrite + Unpin>(
                 return Ok(());
             }
             Ok(()) => out.clear(),
-            Err(Fault::Timeout) => return Err(SendFault::Stalled),
-            Err(Fault::System(_)) => return Err(SendFault::Upstream),
+            Err(IoFault::Timeout) => return Err(SendFault::Stalled),
+            Err(IoFault::System(_)) => return Err(SendFault::Upstream),
         }
         if x.io.timer.is_past_bound(&x.io.worker.wheel) {
             return Err(SendFault::Client(Cause::BodyTimeout));
@@ -53,7 +53,7 @@ pub(crate) async fn send<R: AsyncRead + Unpin, T: AsyncWrite + Unpin>(
         piece.in_place = false;
         while !piece.in_place && out.is_empty() && !body.is_done() {
             match x.io.read(from, inbound, x.body_ticks).await {
-                Ok(0) | Err(Fault::System(_)) => return Err(SendFault::Client(Cause::ClientClosed)),
+                Ok(0) | Err(IoFault::System(_)) => return Err(SendFault::Client(Cause::ClientClosed)),
                 Ok(_) => {
                     let fault = |fault| SendFault::Client(cause_of(fault));
                     piece.bytes = inbound.data().len();
@@ -72,7 +72,7 @@ pub(crate) async fn send<R: AsyncRead + Unpin, T: AsyncWrite + Unpin>(
                     }
                     x.tries.take(bytes);
                 }
-                Err(Fault::Timeout) => return Err(SendFault::Client(Cause::BodyTimeout)),
+                Err(IoFault::Timeout) => return Err(SendFault::Client(Cause::BodyTimeout)),
             }
         }
     }

@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use crate::buffer::Buffer;
 use crate::cause::Cause;
 use crate::connection::{After, Client};
-use crate::io::{Fault, Io};
+use crate::io::{Io, IoFault};
 use crate::plain::PlainHalf;
 use crate::pool::{Link, Upstream};
 use crate::secure::SecureHalf;
@@ -67,7 +67,7 @@ where
         }
     };
     match passed {
-        Err(Fault::Timeout) if io.worker.wheel.is_over() => Err(Cause::Drained),
+        Err(IoFault::Timeout) if io.worker.wheel.is_over() => Err(Cause::Drained),
         _ => Ok(()),
     }
 }
@@ -77,7 +77,7 @@ async fn pass_both<R, W, F, T>(
     client: Side<'_, R, W>,
     upstream: Side<'_, F, T>,
     ticks: u32,
-) -> Result<(), Fault>
+) -> Result<(), IoFault>
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
@@ -112,7 +112,7 @@ async fn pass<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
     buffer: &mut Buffer,
     to: &mut W,
     ticks: u32,
-) -> Result<(), Fault> {
+) -> Result<(), IoFault> {
     loop {
         if !buffer.is_empty() {
             io.write_all(to, buffer.data(), &mut 0, ticks).await?;
@@ -120,7 +120,7 @@ async fn pass<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
         }
         // Who never has to wait meets no deadline.
         if io.timer.is_past_bound(&io.worker.wheel) {
-            return Err(Fault::Timeout);
+            return Err(IoFault::Timeout);
         }
         if io.read(from, buffer, ticks).await? == 0 {
             return io.shut_down(to, ticks).await;

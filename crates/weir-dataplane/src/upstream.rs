@@ -8,7 +8,7 @@ use crate::backend_state::{Kind, Place};
 use crate::balance::Wish;
 use crate::cause::Cause;
 use crate::endpoint_state::InFlight;
-use crate::io::{Fault, Io};
+use crate::io::{Io, IoFault};
 use crate::life::Life;
 use crate::pool::{AtEndpoint, BackendPool, EndpointPool, Link, Upstream};
 use crate::proxy_header::{Addresses, append_header};
@@ -333,14 +333,14 @@ async fn link(
     }
 }
 
-fn lacks_descriptor(fault: &Fault) -> bool {
-    matches!(fault, Fault::System(e) if matches!(e.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)))
+fn lacks_descriptor(fault: &IoFault) -> bool {
+    matches!(fault, IoFault::System(e) if matches!(e.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)))
 }
 
-fn cause_of(fault: &Fault) -> Cause {
+fn cause_of(fault: &IoFault) -> Cause {
     match fault {
-        Fault::Timeout => Cause::ConnectTimeout,
-        Fault::System(error) => match error.raw_os_error() {
+        IoFault::Timeout => Cause::ConnectTimeout,
+        IoFault::System(error) => match error.raw_os_error() {
             Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM | libc::EADDRNOTAVAIL) => {
                 Cause::OutOfSockets
             }

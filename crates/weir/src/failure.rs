@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use weir_document::Problem;
+
 use crate::cmd::hint::with_database;
 use crate::cmd::output::note;
 
@@ -44,7 +46,7 @@ impl From<Exit> for ExitCode {
 
 /// Whose fault it is that a command could not do its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum Blame {
     /// Wrong use: arguments, a scenario, a configuration. Exit code 2.
     Use,
     /// The environment can't: a binary is missing, a port is taken, a disk is full. Exit code 3.
@@ -55,11 +57,9 @@ pub enum Fault {
 #[derive(Debug)]
 pub struct Failure {
     /// Whose fault it is.
-    pub fault: Fault,
-    /// What happened; names the place (file, line, argument, address).
-    pub message: String,
-    /// What to do about it.
-    pub remedy: String,
+    pub blame: Blame,
+    /// The message names the place (file, line, argument, address).
+    pub problem: Problem<()>,
     /// Further errors of the same input.
     pub more: Vec<Failure>,
 }
@@ -67,26 +67,26 @@ pub struct Failure {
 impl Failure {
     /// A failure by wrong use.
     pub fn wrong_use(message: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self::new(Fault::Use, message, remedy)
+        Self::new(Blame::Use, message, remedy)
     }
 
     /// A failure of the environment.
     pub fn environment(message: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self::new(Fault::Environment, message, remedy)
+        Self::new(Blame::Environment, message, remedy)
     }
 
-    fn new(fault: Fault, message: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { fault, message: message.into(), remedy: remedy.into(), more: Vec::new() }
+    fn new(blame: Blame, message: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { blame, problem: Problem::new(message, remedy), more: Vec::new() }
     }
 
     /// One failure of several, which are at least one. It is wrong use if one of them is.
     pub fn of_all(failures: Vec<Failure>) -> Self {
-        let is_wrong_use = failures.iter().any(|failure| failure.fault == Fault::Use);
+        let is_wrong_use = failures.iter().any(|failure| failure.blame == Blame::Use);
         let mut all = failures.into_iter();
         let mut first = all.next().unwrap_or_else(|| Self::wrong_use("", ""));
         first.more = all.collect();
         if is_wrong_use {
-            first.fault = Fault::Use;
+            first.blame = Blame::Use;
         }
         first
     }
@@ -98,16 +98,16 @@ impl Failure {
         if !self.more.is_empty() {
             note(format_args!("{} errors", self.more.len() + 1));
         }
-        match self.fault {
-            Fault::Use => ExitCode::from(2),
-            Fault::Environment => ExitCode::from(3),
+        match self.blame {
+            Blame::Use => ExitCode::from(2),
+            Blame::Environment => ExitCode::from(3),
         }
     }
 
     fn print(&self) {
-        note(format_args!("error: {}", self.message));
-        if !self.remedy.is_empty() {
-            note(format_args!(" help: {}", with_database(&self.remedy)));
+        note(format_args!("error: {}", self.problem.message));
+        if !self.problem.remedy.is_empty() {
+            note(format_args!(" help: {}", with_database(&self.problem.remedy)));
         }
     }
 }

@@ -240,7 +240,7 @@ mod tests {
             match (chosen, expected) {
                 (Ok(chosen), Ok(expected)) => assert_eq!(chosen, expected, "{out:?}"),
                 (Err(failure), Err(words)) => {
-                    let told = format!("{} | {}", failure.message, failure.remedy);
+                    let told = format!("{} | {}", failure.problem.message, failure.problem.remedy);
                     assert!(told.contains(words), "{told}");
                 }
                 (chosen, expected) => panic!("{asked:?} {out:?}: {chosen:?}, not {expected:?}"),

@@ -216,7 +216,7 @@ fn go(
             let mut failure = Failure::from(error);
             // A run that could not even begin is not there to be resumed.
             if store.run(&run.id).is_ok() {
-                failure.remedy = format!("{}; then {}", failure.remedy, how_to_resume());
+                failure.problem.remedy = format!("{}; then {}", failure.problem.remedy, how_to_resume());
             }
             Err(failure)
         }

@@ -40,7 +40,10 @@ mod tests {
         }
         for text in ["", "a", "a:443", "a:443:b", "a:0:127.0.0.1", ":443:127.0.0.1", "a:x:127.0.0.1"] {
             let failure = read(text).unwrap_err();
-            assert!(failure.message.contains("--resolve") && failure.remedy.contains("443"), "{text}");
+            assert!(
+                failure.problem.message.contains("--resolve") && failure.problem.remedy.contains("443"),
+                "{text}"
+            );
         }
     }
 }

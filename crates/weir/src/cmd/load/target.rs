@@ -201,11 +201,11 @@ mod tests {
         ] {
             let failure = Target::parse(url).unwrap_err();
             assert!(
-                failure.message.starts_with(url) && failure.message.contains(said),
+                failure.problem.message.starts_with(url) && failure.problem.message.contains(said),
                 "{}",
-                failure.message
+                failure.problem.message
             );
-            assert!(!failure.remedy.is_empty());
+            assert!(!failure.problem.remedy.is_empty());
         }
     }
 
@@ -226,11 +226,11 @@ mod tests {
         ] {
             let failure = Target::parse(url).unwrap_err();
             assert!(
-                failure.message.starts_with(url) && failure.message.contains(said),
+                failure.problem.message.starts_with(url) && failure.problem.message.contains(said),
                 "{}",
-                failure.message
+                failure.problem.message
             );
-            assert!(!failure.remedy.is_empty());
+            assert!(!failure.problem.remedy.is_empty());
         }
     }
 
@@ -240,7 +240,7 @@ mod tests {
             |urls: &[&str]| Target::parse_all(&urls.iter().map(|url| (*url).to_owned()).collect::<Vec<_>>());
         assert_eq!(parse(&["http://a/x", "http://a:80/y"]).unwrap().len(), 2);
         for other in ["https://a/x", "http://b/x", "http://a:81/x"] {
-            assert!(parse(&["http://a/x", other]).unwrap_err().message.contains("different servers"));
+            assert!(parse(&["http://a/x", other]).unwrap_err().problem.message.contains("different servers"));
         }
     }
 }
