@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use weir_config::{Listener, ListenerId, Table, host_and_port};
 use weir_control::FileSource;
+use weir_document::Problem;
 
 use crate::{Failure, print};
 
@@ -31,10 +32,8 @@ pub(crate) struct Arguments {
 /// Prints what the gateway does with the request.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let table = FileSource::new(&arguments.path).load().map_err(|error| Failure::Use(error.lines()))?;
-    let request = request(&arguments.method, &arguments.url, &arguments.headers)
-        .map_err(|(message, remedy)| Failure::Command { message, remedy: remedy.to_owned() })?;
-    let listener =
-        listener_of(&table, arguments).map_err(|(message, remedy)| Failure::Command { message, remedy })?;
+    let request = request(&arguments.method, &arguments.url, &arguments.headers).map_err(Failure::Command)?;
+    let listener = listener_of(&table, arguments).map_err(Failure::Command)?;
     let scope = listener.map(|(id, _)| table.scope(id)).unwrap_or_default();
     let is_secure = match (&arguments.listener, listener) {
         (Some(_), Some((_, listener))) => listener.tls.is_some(),
@@ -45,30 +44,33 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             print(explanation.to_string().trim_end());
             Ok(())
         }
-        None => Err(Failure::Command {
-            message: "the request headers contain an empty line".to_owned(),
-            remedy: "write each header as -H 'NAME: VALUE'".to_owned(),
-        }),
+        None => Err(Failure::Command(Problem::new(
+            "the request headers contain an empty line",
+            "write each header as -H 'NAME: VALUE'",
+        ))),
     }
 }
 
 /// The head of the request as a client would send it, or what is wrong, with the remedy.
-fn request(method: &str, url: &str, headers: &[String]) -> Result<String, (String, &'static str)> {
+fn request(method: &str, url: &str, headers: &[String]) -> Result<String, Problem<()>> {
     if method.is_empty() || !method.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err((format!("invalid method `{}`", method.escape_debug()), "use a method such as GET"));
+        return Err(Problem::new(
+            format!("invalid method `{}`", method.escape_debug()),
+            "use a method such as GET",
+        ));
     }
     if let Some(wrong) = url.chars().find(|c| !c.is_ascii_graphic()) {
         let message = format!("the URL contains `{}`, which must be percent-encoded", wrong.escape_debug());
-        return Err((message, "write a space as %20, for example"));
+        return Err(Problem::new(message, "write a space as %20, for example"));
     }
     if url.contains('#') {
-        return Err((
-            "the URL contains a fragment, which clients do not send".to_owned(),
+        return Err(Problem::new(
+            "the URL contains a fragment, which clients do not send",
             "remove it, from `#` on",
         ));
     }
     if let Some(scheme) = foreign_scheme(url) {
-        return Err((format!("unsupported URL scheme `{scheme}`"), "use http:// or https://"));
+        return Err(Problem::new(format!("unsupported URL scheme `{scheme}`"), "use http:// or https://"));
     }
     let (authority, target) = match method {
         "CONNECT" => tunnel(url),
@@ -83,8 +85,8 @@ fn request(method: &str, url: &str, headers: &[String]) -> Result<String, (Strin
     match (authority.as_str(), headers.iter().find(is_host)) {
         (_, Some(_)) => {}
         ("", None) => {
-            return Err((
-                "the request has no host".to_owned(),
+            return Err(Problem::new(
+                "the request has no host",
                 "write http://HOST/PATH, or add -H 'Host: HOST'",
             ));
         }
@@ -93,7 +95,7 @@ fn request(method: &str, url: &str, headers: &[String]) -> Result<String, (Strin
     for header in headers {
         if !header.contains(':') || header.contains(['\r', '\n']) {
             let message = format!("invalid header `{}`", header.escape_debug());
-            return Err((message, "write -H 'NAME: VALUE'"));
+            return Err(Problem::new(message, "write -H 'NAME: VALUE'"));
         }
         head += &format!("{header}\r\n");
     }
@@ -134,17 +136,18 @@ fn is_https(url: &str) -> bool {
 type Known<'t> = (ListenerId, &'t Listener);
 
 /// The listener that the request comes by: the one that is named, else one for the URL. `None` where there is none.
-fn listener_of<'t>(table: &'t Table, arguments: &Arguments) -> Result<Option<Known<'t>>, (String, String)> {
+fn listener_of<'t>(table: &'t Table, arguments: &Arguments) -> Result<Option<Known<'t>>, Problem<()>> {
     let all: Vec<Known<'t>> = table.listener_ids().into_iter().zip(table.listeners.iter()).collect();
     let Some(name) = &arguments.listener else { return by_url(table, all, &arguments.url) };
     let found = all.iter().find(|(_, listener)| listener.label() == name.as_str());
-    let unknown = || (format!("unknown listener `{name}`"), format!("the listeners are: {}", names(&all)));
+    let unknown =
+        || Problem::new(format!("unknown listener `{name}`"), format!("the listeners are: {}", names(&all)));
     found.copied().map(Some).ok_or_else(unknown)
 }
 
 /// One that speaks what the URL's scheme says and has its port, as far as there are any; an error where several are left
 /// that have routes of their own.
-fn by_url<'t>(table: &Table, all: Vec<Known<'t>>, url: &str) -> Result<Option<Known<'t>>, (String, String)> {
+fn by_url<'t>(table: &Table, all: Vec<Known<'t>>, url: &str) -> Result<Option<Known<'t>>, Problem<()>> {
     let is_secure = is_https(url);
     let port = host_and_port(parts(url).0).1.unwrap_or(default_port(url));
     let speaking = only(all, |listener| listener.tls.is_some() == is_secure);
@@ -154,8 +157,8 @@ fn by_url<'t>(table: &Table, all: Vec<Known<'t>>, url: &str) -> Result<Option<Kn
     if scopes.all(|scope| Some(scope) == first) {
         return Ok(candidates.first().copied());
     }
-    let message = "several listeners match this URL, and their routes differ".to_owned();
-    Err((message, format!("choose one with --listener: {}", names(&candidates))))
+    let message = "several listeners match this URL, and their routes differ";
+    Err(Problem::new(message, format!("choose one with --listener: {}", names(&candidates))))
 }
 
 /// Those for which it holds, or all where it holds for none.
@@ -215,7 +218,7 @@ mod tests {
     #[test]
     fn what_no_client_sends_is_told() {
         let check = |method: &str, url: &str, header: &str, message: &str| {
-            assert_eq!(request(method, url, &[header.to_owned()]).unwrap_err().0, message);
+            assert_eq!(request(method, url, &[header.to_owned()]).unwrap_err().message, message);
         };
         check("G T", "a", "X: y", "invalid method `G T`");
         check("GET", "a/b c", "X: y", "the URL contains ` `, which must be percent-encoded");

@@ -21,12 +21,12 @@ use log::Level;
 use weir_config::Severity;
 use weir_control::{FileSource, Stamps, Watch};
 use weir_dataplane::{Admin, AdminHost, Gateway, GatewayError, Reopened, listen_remedy};
-use weir_document::Time;
+use weir_document::{Problem, Time};
 
 use crate::outlet::{Outlet, say};
 use crate::program_log::{Levels, tell};
 use crate::signals::{Request, Requests};
-use crate::succession::{Heritage, Succession};
+use crate::succession::{Heritage, Succession, Upgrades};
 use crate::supervisor::Supervisor;
 
 /// How many files a line about them names.
@@ -146,7 +146,7 @@ enum Failure {
     /// Exit code 2: the configuration.
     Use(Vec<String>),
     /// Exit code 2: the command line.
-    Command { message: String, remedy: String },
+    Command(Problem<()>),
     /// Exit code 3: the environment.
     Environment(String),
 }
@@ -166,7 +166,7 @@ fn main() -> ExitCode {
             report(&lines);
             ExitCode::from(2)
         }
-        Err(Failure::Command { message, remedy }) => {
+        Err(Failure::Command(Problem { message, remedy, .. })) => {
             // As clap prints its errors, and as `weir` does.
             report(&[format!("error: {message}"), format!(" help: {remedy}")]);
             ExitCode::from(2)
@@ -187,10 +187,9 @@ fn run(args: &Args) -> Result<(), Failure> {
         (Some(Command::Completions { shell }), _) => printed(completions(*shell).trim_end()),
         (None, Some(config)) if args.check => check::run(&check::Arguments::of(config)),
         (None, Some(config)) => serve(config, args),
-        (None, None) => Err(Failure::Command {
-            message: "--config PATH is missing".to_owned(),
-            remedy: "see `weir-gateway --help`".to_owned(),
-        }),
+        (None, None) => {
+            Err(Failure::Command(Problem::new("--config PATH is missing", "see `weir-gateway --help`")))
+        }
     }
 }
 
@@ -240,9 +239,9 @@ fn serve(config: &Path, args: &Args) -> Result<(), Failure> {
         say(&format!("admin on {}", admin.address()));
     }
     heritage.follow().map_err(Failure::Environment)?;
-    let next = (args.runtime_dir.clone(), args.upgrade_timeout);
+    let upgrades = Upgrades { folder: args.runtime_dir.clone(), patience: args.upgrade_timeout };
     let mut succession =
-        Succession::begin(supervisor, next, admin, requests.sender()).map_err(Failure::Environment)?;
+        Succession::begin(supervisor, upgrades, admin, requests.sender()).map_err(Failure::Environment)?;
     let of_requests = Arc::clone(&gateway);
     requests.before_the_end(move || write_last_lines(&of_requests));
     let changes = requests.sender();

@@ -106,11 +106,19 @@ pub(crate) struct Succession {
     next: Option<Arc<Mutex<Child>>>,
 }
 
+/// How the process is upgraded.
+pub(crate) struct Upgrades {
+    /// The runtime directory, if upgrades are possible.
+    pub(crate) folder: Option<PathBuf>,
+    /// Time limit for the new process to become ready.
+    pub(crate) patience: Time,
+}
+
 impl Succession {
     /// Waits in `folder`, if there is one, for processes that want to follow. One that is started for it gets so much time.
     pub(crate) fn begin(
         supervisor: Supervisor,
-        (folder, patience): (Option<PathBuf>, Time),
+        Upgrades { folder, patience }: Upgrades,
         admin: Option<(SocketAddr, Admin)>,
         requests: Sender<Request>,
     ) -> Result<Succession, String> {
