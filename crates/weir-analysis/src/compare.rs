@@ -27,7 +27,7 @@ pub use verdict::Verdict;
 use crate::figures::curve::CurvePoint;
 use crate::figures::quantity;
 use crate::points::axes::{Axes, axes_words};
-use figures::Draft;
+use figures::{Draft, Pair};
 
 /// Confidence of all intervals of a comparison together.
 pub const CONFIDENCE_TOGETHER: f64 = 0.99;
@@ -208,8 +208,9 @@ pub fn compare(a: &Dataset, b: &Dataset, question: &Question) -> Result<Comparis
     let margins = matching::margins(a, &question.margins);
     let mut points: Vec<(PointComparison, Vec<Draft>)> = Vec::new();
     for &(of_a, of_b) in &matched.pairs {
-        let direct = if is_paired { None } else { a.direct(of_a).zip(b.direct(of_b)) };
-        let drafts = figures::drafts((of_a, of_b), direct, question, &margins, is_paired);
+        let direct = || Some(Pair { a: a.direct(of_a)?, b: b.direct(of_b)? });
+        let direct = if is_paired { None } else { direct() };
+        let drafts = figures::drafts(Pair { a: of_a, b: of_b }, direct, question, &margins, is_paired);
         let point = PointComparison {
             gateways: [of_a.gateway.clone(), of_b.gateway.clone()],
             axes: of_b.axes.clone(),

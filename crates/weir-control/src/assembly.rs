@@ -9,7 +9,7 @@ use weir_document::Problem;
 use weir_manifests::translate;
 
 use crate::documents::{Compact, Documents, Form};
-use crate::file::FileSource;
+use crate::file::{FileSource, NamedFiles};
 use crate::places::Places;
 use crate::problem::SourceError;
 
@@ -41,7 +41,7 @@ impl FileSource {
         self.documents.read(&self.path)?;
         let Assembly { resources, files, tls_files, places } = Assembly::of(&self.path, &self.documents)?;
         let outcome = self
-            .put_in_force(resources, (files, tls_files), BTreeSet::new())
+            .put_in_force(resources, NamedFiles { files, tls_files }, BTreeSet::new())
             .map_err(|problems| SourceError::Problems(places.tell(&self.documents, problems)));
         if let Ok(table) = &outcome {
             self.look(table, |documents, warnings| places.tell(documents, warnings));
@@ -65,7 +65,7 @@ impl Assembly {
             }
         }
         let manifests = Places::manifests(documents);
-        let all: Vec<_> = manifests.iter().map(|(_, read)| &read.manifest).collect();
+        let all: Vec<_> = manifests.iter().map(|of| &of.read.manifest).collect();
         let mut translation = match translate(&all) {
             Ok(translation) => translation,
             Err(misfits) => return Err(assembly.places.tell_misfits(documents, &manifests, misfits)),

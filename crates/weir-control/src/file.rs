@@ -41,6 +41,14 @@ pub struct FileSource {
     pub(crate) look: Option<Look>,
 }
 
+/// Files that a configuration names.
+pub(crate) struct NamedFiles {
+    /// Every file, with the first place that names it.
+    pub(crate) files: BTreeMap<String, String>,
+    /// Files for TLS among them.
+    pub(crate) tls_files: BTreeSet<String>,
+}
+
 impl FileSource {
     /// A source that has read nothing so far.
     pub fn new(path: impl Into<PathBuf>) -> FileSource {
@@ -79,7 +87,7 @@ impl FileSource {
         }
         let Parts { configuration, unread, errors, untold } =
             parts::read(&name, &text).map_err(SourceError::Document)?;
-        let named = (configuration.files(), configuration.tls_files());
+        let named = NamedFiles { files: configuration.files(), tls_files: configuration.tls_files() };
         let mut resources: BTreeMap<Key, Resource> = configuration.into_resources().into_iter().collect();
         resources.retain(|key, _| *key == Key::Settings || !unread.contains(key));
         match self.put_in_force(resources, named, unread) {
@@ -92,12 +100,11 @@ impl FileSource {
         }
     }
 
-    /// Reads the files that are named, each with the place that names it, of which some are those that TLS is made of;
-    /// compiles all of it, beside what could not be read.
+    /// Reads the files that are named and compiles all of it, beside what could not be read.
     pub(crate) fn put_in_force(
         &mut self,
         mut resources: BTreeMap<Key, Resource>,
-        (files, tls_files): (BTreeMap<String, String>, BTreeSet<String>),
+        NamedFiles { files, tls_files }: NamedFiles,
         mut unread: BTreeSet<Key>,
     ) -> Result<Arc<Table>, Vec<Problem>> {
         self.add_sources(files.keys().cloned(), &tls_files);

@@ -21,6 +21,13 @@ pub(crate) struct Places {
     pub(crate) translation: Translation,
 }
 
+/// A manifest, and the file that it was read from.
+#[derive(Clone, Copy)]
+pub(crate) struct FromFile<'a> {
+    pub(crate) file: &'a Path,
+    pub(crate) read: &'a Read,
+}
+
 impl Places {
     /// Those of the configuration at `path`, of which nothing is known yet.
     pub(crate) fn of(path: &Path) -> Places {
@@ -33,12 +40,14 @@ impl Places {
     }
 
     /// All manifests with their files.
-    pub(crate) fn manifests(documents: &Documents) -> Vec<(&Path, &Read)> {
+    pub(crate) fn manifests(documents: &Documents) -> Vec<FromFile<'_>> {
         let of_file = documents.all().map(|(file, form)| match form {
             Form::Manifests(manifests) => (file, manifests.as_slice()),
             Form::Compact(_) => (file, [].as_slice()),
         });
-        of_file.flat_map(|(file, manifests)| manifests.iter().map(move |read| (file, read))).collect()
+        of_file
+            .flat_map(|(file, manifests)| manifests.iter().map(move |read| FromFile { file, read }))
+            .collect()
     }
 
     /// Notes that a backend stands in this file; the other one that it stands in, too.
@@ -70,7 +79,7 @@ impl Places {
     pub(crate) fn tell_misfits(
         &self,
         documents: &Documents,
-        manifests: &[(&Path, &Read)],
+        manifests: &[FromFile<'_>],
         misfits: Vec<Misfit>,
     ) -> SourceError {
         let placed = |misfit: Misfit| {
@@ -83,8 +92,8 @@ impl Places {
     }
 
     /// Where the `place` of a problem is.
-    fn place(&self, documents: &Documents, manifests: &[(&Path, &Read)], place: &str) -> Place {
-        let all: Vec<_> = manifests.iter().map(|(_, read)| &read.manifest).collect();
+    fn place(&self, documents: &Documents, manifests: &[FromFile<'_>], place: &str) -> Place {
+        let all: Vec<_> = manifests.iter().map(|of| &of.read.manifest).collect();
         if let Some((manifest, path)) = self.translation.locate(&all, place) {
             return in_manifest(documents, manifests[manifest], &path);
         }
@@ -127,7 +136,7 @@ fn in_text(file: &Path, text: &str, field: &str) -> Place {
     Place { file: file.display().to_string(), line_and_column, field }
 }
 
-fn in_manifest(documents: &Documents, (file, read): (&Path, &Read), path: &str) -> Place {
+fn in_manifest(documents: &Documents, FromFile { file, read }: FromFile<'_>, path: &str) -> Place {
     let text = documents.text(file);
     let name = file.display().to_string();
     let line_and_column = text.and_then(|text| read.place(&name, &text, path));

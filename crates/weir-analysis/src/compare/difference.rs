@@ -72,10 +72,17 @@ pub(super) fn of_rigs(a: &[Part], b: &[Part]) -> Vec<Difference> {
     between(&rig(a), &rig(b))
 }
 
-/// What differs of a gateway: how the scenario has it, its programs, its own configuration. `names` are its names in A
-/// and in B.
-pub(super) fn of_gateways(a: (&Run, &[Part]), b: (&Run, &[Part]), names: [&str; 2]) -> Vec<Difference> {
-    let of = |(run, parts): (&Run, &[Part]), name: &str| {
+/// A gateway of one side.
+#[derive(Clone, Copy)]
+pub(super) struct GatewaySide<'a> {
+    pub(super) run: &'a Run,
+    pub(super) parts: &'a [Part],
+    pub(super) name: &'a str,
+}
+
+/// What differs of a gateway: how the scenario has it, its programs, its own configuration.
+pub(super) fn of_gateways(a: GatewaySide<'_>, b: GatewaySide<'_>) -> Vec<Difference> {
+    let of = |GatewaySide { run, parts, name }: GatewaySide<'_>| {
         let mut found = BTreeMap::new();
         if let Some(written) = written(run, name) {
             found.extend(fields(&written));
@@ -88,9 +95,8 @@ pub(super) fn of_gateways(a: (&Run, &[Part]), b: (&Run, &[Part]), names: [&str; 
         }
         found
     };
-    let name =
-        if names[0] == names[1] { names[0].to_owned() } else { format!("{} / {}", names[0], names[1]) };
-    let mut differences = between(&of(a, names[0]), &of(b, names[1]));
+    let name = if a.name == b.name { a.name.to_owned() } else { format!("{} / {}", a.name, b.name) };
+    let mut differences = between(&of(a), &of(b));
     for difference in &mut differences {
         difference.field = format!("{name}: {}", difference.field);
     }

@@ -117,10 +117,16 @@ pub(super) struct Draft {
     pub(super) is_judged: bool,
 }
 
+/// The two sides of a comparison.
+pub(super) struct Pair<'a, T> {
+    pub(super) a: &'a T,
+    pub(super) b: &'a T,
+}
+
 /// The figures of two series; `direct` are their baselines, where they have two of their own.
 pub(super) fn drafts(
-    (a, b): (&Series, &Series),
-    direct: Option<(&Series, &Series)>,
+    Pair { a, b }: Pair<'_, Series>,
+    direct: Option<Pair<'_, Series>>,
     question: &Question,
     margins: &Margins,
     is_paired: bool,
@@ -135,9 +141,10 @@ pub(super) fn drafts(
     let draft = |measure: Measure| {
         let (of_a, of_b) = (a.figure(measure)?, b.figure(measure)?);
         let is_measured = of_a.repeats.iter().chain(&of_b.repeats).any(|repeated| repeated.value().is_some());
-        let bias = direct.and_then(|(a, b)| bias(a.figure(measure)?, b.figure(measure)?));
+        let bias = direct.as_ref().and_then(|Pair { a, b }| bias(a.figure(measure)?, b.figure(measure)?));
         is_measured.then(|| {
-            let mut draft = Draft::new(measure, (of_a, of_b), margins.of(measure), bias, is_paired);
+            let mut draft =
+                Draft::new(measure, Pair { a: of_a, b: of_b }, margins.of(measure), bias, is_paired);
             draft.is_judged = is_judged(measure);
             if measure.is_cpu_time() {
                 if is_paired {
@@ -170,7 +177,7 @@ pub(super) fn levels(drafts: &[&Draft], alpha: f64) -> Vec<Option<f64>> {
 impl Draft {
     fn new(
         measure: Measure,
-        (a, b): (&Figure, &Figure),
+        Pair { a, b }: Pair<'_, Figure>,
         margin: f64,
         bias: Option<Bias>,
         is_paired: bool,

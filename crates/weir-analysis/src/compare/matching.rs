@@ -4,7 +4,7 @@ use weir_results::Reason;
 
 use super::apart;
 use super::dataset::{Dataset, RunSource, Series, Source};
-use super::difference::{self, Difference};
+use super::difference::{self, Difference, GatewaySide};
 use super::measure::{Margins, Measure};
 use super::{CompareError, Side};
 use crate::figures::figure::{Figure, Repeated, Sample};
@@ -274,7 +274,11 @@ pub(super) fn gateways(a: &Dataset, b: &Dataset, pairs: &[(&Series, &Series)]) -
         }
     }
     let differ = |names: &[&str; 2]| {
-        difference::of_gateways((&of_a.run, of_a.parts(names[0])), (&of_b.run, of_b.parts(names[1])), *names)
+        let [name_a, name_b] = *names;
+        difference::of_gateways(
+            GatewaySide { run: &of_a.run, parts: of_a.parts(name_a), name: name_a },
+            GatewaySide { run: &of_b.run, parts: of_b.parts(name_b), name: name_b },
+        )
     };
     names.iter().flat_map(differ).collect()
 }

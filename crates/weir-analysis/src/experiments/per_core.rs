@@ -52,7 +52,9 @@ pub(super) fn per_core(gateway: &str, limits: &[DataLimit], saturations: &[Satur
     };
     let efficiency = ends.map(|(least, greatest)| ratio(greatest.maximum, least.maximum));
     let conclusion = match (ends, &efficiency) {
-        (Some(ends), Some(efficiency)) if efficiency.headline => compared(gateway, ends, efficiency),
+        (Some((least, greatest)), Some(efficiency)) if efficiency.headline => {
+            compared(gateway, least, greatest, efficiency)
+        }
         (Some(_), _) => {
             format!(
                 "{gateway}: throughput per core is not compared: it needs three valid repeats at both ends."
@@ -75,7 +77,7 @@ fn ratio(of: &Maximum, to: &Maximum) -> Figure {
     Figure::of(of.per_core_per_s.paired(&to.per_core_per_s, |own, other| own / other)).headline_if(true)
 }
 
-fn compared(gateway: &str, (least, greatest): (&Full<'_>, &Full<'_>), efficiency: &Figure) -> String {
+fn compared(gateway: &str, least: &Full<'_>, greatest: &Full<'_>, efficiency: &Figure) -> String {
     let per_core = |full: &Full<'_>| with_interval(&full.maximum.per_core_per_s, rate);
     let said = match efficiency.interval {
         Some([_, high]) if high < 1.0 => {

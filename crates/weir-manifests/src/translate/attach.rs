@@ -1,6 +1,6 @@
 //! Which listeners a route belongs to, and for which hosts.
 
-use super::catalog::{Catalog, Referrer, meant};
+use super::catalog::{Catalog, Referrer, Wanted, meant};
 use super::gateways::{GatewayView, Gateways, Port};
 use super::hosts::intersection;
 use super::{Attachments, Misfit};
@@ -80,7 +80,8 @@ impl Child<'_> {
         let namespace = parent.namespace.as_deref().unwrap_or(&self.name.namespace);
         // Whether routes of other namespaces may name a gateway, its listeners say, and not a grant.
         let referrer = Referrer { manifest: self.manifest, kind: self.kind, namespace };
-        let (position, name) = catalog.resolve(referrer, path, Kind::Gateway, (None, &parent.name))?;
+        let (position, name) =
+            catalog.resolve(referrer, path, Wanted::without_namespace(Kind::Gateway, &parent.name))?;
         let Some(gateway) = gateways.at(position).filter(|gateway| !gateway.is_foreign) else {
             return Ok(Vec::new());
         };
@@ -136,7 +137,7 @@ impl Child<'_> {
             (FromNamespaces::All, _) => true,
             (FromNamespaces::Same, _) => *own == gateway.namespace,
             (FromNamespaces::Selector, Some(selector)) => {
-                selector.match_labels.iter().all(|label| has_label(catalog, own, label))
+                selector.match_labels.iter().all(|(label, value)| has_label(catalog, own, label, value))
             }
             (FromNamespaces::None | FromNamespaces::Selector, _) => false,
         };
@@ -177,12 +178,13 @@ impl Child<'_> {
     }
 }
 
-fn has_label(catalog: &Catalog<'_>, namespace: &str, (label, value): (&String, &String)) -> bool {
+fn has_label(catalog: &Catalog<'_>, namespace: &str, label: &str, value: &str) -> bool {
     // Every namespace has this one.
     if label == "kubernetes.io/metadata.name" {
         return value == namespace;
     }
     let name = Name { namespace: String::new(), name: namespace.to_owned() };
     let found = catalog.find(Kind::Namespace, &name);
-    found.is_some_and(|position| catalog.manifests[position].labels.get(label) == Some(value))
+    found
+        .is_some_and(|position| catalog.manifests[position].labels.get(label).is_some_and(|own| own == value))
 }

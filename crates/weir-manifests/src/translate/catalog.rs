@@ -29,6 +29,22 @@ pub(super) struct Referrer<'m> {
     pub(super) namespace: &'m str,
 }
 
+/// The resource that is named.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted<'m> {
+    pub(super) kind: Kind,
+    /// That of the referrer where it says none.
+    pub(super) namespace: Option<&'m str>,
+    pub(super) name: &'m str,
+}
+
+impl<'m> Wanted<'m> {
+    /// A resource in the namespace of its referrer.
+    pub(super) fn without_namespace(kind: Kind, name: &'m str) -> Wanted<'m> {
+        Wanted { kind, namespace: None, name }
+    }
+}
+
 impl<'m> Catalog<'m> {
     pub(super) fn of(manifests: &'m [&'m Manifest], misfits: &mut Vec<Misfit>) -> Catalog<'m> {
         let mut by_name = BTreeMap::new();
@@ -60,9 +76,9 @@ impl<'m> Catalog<'m> {
         &self,
         referrer: Referrer<'_>,
         path: &str,
-        kind: Kind,
-        (namespace, name): (Option<&str>, &str),
+        wanted: Wanted<'_>,
     ) -> Result<(usize, Name), Misfit> {
+        let Wanted { kind, namespace, name } = wanted;
         let namespace = namespace.unwrap_or(referrer.namespace);
         let wanted = Name { namespace: namespace.to_owned(), name: name.to_owned() };
         if namespace != referrer.namespace && !self.is_granted(referrer, kind, &wanted) {

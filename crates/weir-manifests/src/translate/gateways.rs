@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Misfit;
-use super::catalog::{Catalog, Referrer};
+use super::catalog::{Catalog, Referrer, Wanted};
 use super::hosts::covers;
 use crate::gateway::{FromNamespaces, GatewaySpec, ListenerSpec, Protocol, TlsMode};
 use crate::kind::{CONTROLLER, Kind};
@@ -110,7 +110,11 @@ fn is_foreign(
     let class = spec.gateway_class_name.as_str();
     // A class stands in no namespace, so none has to let it be named.
     let referrer = Referrer { manifest, kind: Kind::Gateway, namespace: "" };
-    let found = catalog.resolve(referrer, "spec.gatewayClassName", Kind::GatewayClass, (None, class));
+    let found = catalog.resolve(
+        referrer,
+        "spec.gatewayClassName",
+        Wanted::without_namespace(Kind::GatewayClass, class),
+    );
     let (position, _) = found.map_err(|misfit| match catalog.all(Kind::GatewayClass).next() {
         Some(_) => misfit,
         None => Misfit {

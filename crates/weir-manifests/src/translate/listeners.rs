@@ -8,7 +8,7 @@ use weir_config::{
     CertificateFiles, Content, Instead, Key, Listener, Passthrough, Precedence, Resource, Respond, Route, Tls,
 };
 
-use super::catalog::{Catalog, Referrer};
+use super::catalog::{Catalog, Referrer, Wanted};
 use super::gateways::{GatewayView, Gateways, Port};
 use super::hosts::EVERY;
 use super::tls_routes::PassedOn;
@@ -118,8 +118,9 @@ impl Making<'_, '_> {
                     self.misfits.push(Misfit::new(gateway.manifest, path, message, "reference a Secret"));
                     continue;
                 }
-                let wanted = (reference.namespace.as_deref(), reference.name.as_str());
-                let (secret, name) = match self.catalog.resolve(referrer, &path, Kind::Secret, wanted) {
+                let (namespace, name) = (reference.namespace.as_deref(), reference.name.as_str());
+                let wanted = Wanted { kind: Kind::Secret, namespace, name };
+                let (secret, name) = match self.catalog.resolve(referrer, &path, wanted) {
                     Ok(found) => found,
                     Err(misfit) => {
                         self.misfits.push(misfit);

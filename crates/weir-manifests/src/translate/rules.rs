@@ -10,7 +10,7 @@ use weir_config::{
 use weir_document::Time;
 
 use super::attach::Child;
-use super::catalog::{Catalog, Referrer};
+use super::catalog::{Catalog, Referrer, Wanted};
 use super::filters::add_filters;
 use super::gateways::Gateways;
 use super::{Attachments, Misfit, Translation};
@@ -19,9 +19,7 @@ use crate::kind::{GROUP, Kind};
 use crate::manifest::Body;
 use crate::origin::Origin;
 use crate::reference::BackendRef;
-use crate::route::{
-    HttpMatch, HttpRouteSpec, HttpRule, HttpTimeouts, NamedMatch, PathMatchKind, ValueMatchKind,
-};
+use crate::route::{HttpMatch, HttpRule, HttpTimeouts, NamedMatch, PathMatchKind, ValueMatchKind};
 
 /// A rule with what has to be known to translate it.
 pub(super) struct RuleOf<'c, 'm> {
@@ -57,7 +55,7 @@ pub(super) fn add_http_routes(
             let rule = RuleOf { catalog, referrer, rule, path: format!("spec.rules[{position}]") };
             match rule.template() {
                 Ok(template) => {
-                    add_rule(catalog, &child, (position, &template), spec, &attachments, translation);
+                    add_rule(&rule, position, &template, &child, &attachments, translation);
                 }
                 Err(found) => misfits.extend(found),
             }
@@ -67,16 +65,15 @@ pub(super) fn add_http_routes(
 
 /// Adds a route for each match of the rule and each group of hosts.
 fn add_rule(
-    catalog: &Catalog<'_>,
+    RuleOf { catalog, rule, .. }: &RuleOf<'_, '_>,
+    position: usize,
+    template: &Route,
     child: &Child<'_>,
-    (position, template): (usize, &Route),
-    spec: &HttpRouteSpec,
     attachments: &Attachments,
     translation: &mut Translation,
 ) {
     let groups = groups(attachments, template.redirect.as_deref().is_some_and(leads_to_its_port));
     let whole = HttpMatch::default();
-    let rule = &spec.rules[position];
     let matches = match rule.matches.as_slice() {
         [] => std::slice::from_ref(&whole),
         matches => matches,
@@ -217,8 +214,9 @@ pub(super) fn backend_name(
         let message = "a Backend sets the port of each address itself".to_owned();
         return wrong(".port", message, "remove `port`".to_owned());
     }
-    let wanted = (reference.namespace.as_deref(), reference.name.as_str());
-    let (_, name) = catalog.resolve(referrer, path, Kind::Backend, wanted)?;
+    let (namespace, name) = (reference.namespace.as_deref(), reference.name.as_str());
+    let wanted = Wanted { kind: Kind::Backend, namespace, name };
+    let (_, name) = catalog.resolve(referrer, path, wanted)?;
     Ok(name.to_string())
 }
 
