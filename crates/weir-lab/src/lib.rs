@@ -17,7 +17,7 @@ pub mod scenario;
 mod source;
 
 pub use bounds::read_bounds;
-pub use cell::start::binding;
+pub use cell::start::{Addresses, binding};
 pub use check::Known;
 pub use error::LabError;
 pub use plan::estimate::TimeEstimate;

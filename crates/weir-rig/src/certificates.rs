@@ -14,6 +14,7 @@ use rcgen::{
 };
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::{self, PemObject};
+use weir_document::Problem;
 
 use crate::RigError;
 use crate::digest::sha256_hex;
@@ -49,7 +50,7 @@ pub struct Certificates {
     /// A server certificate per host, in order; empty if one is for all hosts.
     pub each: Vec<DomainCertificate>,
     /// A second server certificate and its key, for a renewal; `None` if each host has its own.
-    pub renewed: Option<[PathBuf; 2]>,
+    pub renewed: Option<CertificateFiles>,
 }
 
 /// The certificate of one host.
@@ -89,17 +90,18 @@ impl Certificates {
         create(&dir.join(DOMAINS))?;
         let of = |host: &String| {
             let names = names(std::slice::from_ref(host));
-            let [certificate, key] = authority.server(&format!("{DOMAINS}/{host}"), &names)?;
+            let CertificateFiles { certificate, key } =
+                authority.server(&format!("{DOMAINS}/{host}"), &names)?;
             Ok(DomainCertificate { host: host.clone(), certificate, key })
         };
         let each: Vec<DomainCertificate> = hosts.iter().map(of).collect::<Result<_, RigError>>()?;
-        let first = [each[0].certificate.clone(), each[0].key.clone()];
+        let first = CertificateFiles { certificate: each[0].certificate.clone(), key: each[0].key.clone() };
         authority.finish(first, each)
     }
 
     /// These files with the server certificate renewed; `None` if each host has its own.
     pub fn with_renewed(&self) -> Option<Self> {
-        let [server, server_key] = self.renewed.clone()?;
+        let CertificateFiles { certificate: server, key: server_key } = self.renewed.clone()?;
         Some(Self { server, server_key, ..self.clone() })
     }
 
@@ -115,7 +117,8 @@ impl Certificates {
 
     /// All files, each once.
     pub fn paths(&self) -> Vec<&Path> {
-        let own = [&self.ca, &self.client, &self.client_key].into_iter().chain(self.renewed.iter().flatten());
+        let renewed = self.renewed.iter().flat_map(|renewed| [&renewed.certificate, &renewed.key]);
+        let own = [&self.ca, &self.client, &self.client_key].into_iter().chain(renewed);
         let each: Vec<&PathBuf> = match self.each.as_slice() {
             [] => vec![&self.server, &self.server_key],
             each => each.iter().flat_map(|one| [&one.certificate, &one.key]).collect(),
@@ -132,6 +135,15 @@ pub fn tokens(seed: u64, count: u32) -> Vec<String> {
         text
     };
     (0..count).map(token).collect()
+}
+
+/// The files of a signed certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateFiles {
+    /// The certificate.
+    pub certificate: PathBuf,
+    /// Its key.
+    pub key: PathBuf,
 }
 
 /// A CA, and the folder for the certificates that it signs.
@@ -154,19 +166,21 @@ impl<'a> Authority<'a> {
     }
 
     /// Signs a server certificate for `names`; returns the paths of certificate and key.
-    fn server(&self, file: &str, names: &[String]) -> Result<[PathBuf; 2], RigError> {
+    fn server(&self, file: &str, names: &[String]) -> Result<CertificateFiles, RigError> {
         self.sign(file, names, "weir rig gateway", ExtendedKeyUsagePurpose::ServerAuth)
     }
 
     /// Writes the CA certificate and the client certificate.
     fn finish(
         &self,
-        [server, server_key]: [PathBuf; 2],
+        server: CertificateFiles,
         each: Vec<DomainCertificate>,
     ) -> Result<Certificates, RigError> {
         let names = ["client.gateway.test".to_owned()];
         let purpose = ExtendedKeyUsagePurpose::ClientAuth;
-        let [client, client_key] = self.sign("client", &names, "weir rig client", purpose)?;
+        let CertificateFiles { certificate: client, key: client_key } =
+            self.sign("client", &names, "weir rig client", purpose)?;
+        let CertificateFiles { certificate: server, key: server_key } = server;
         let ca = self.dir.join("ca.pem");
         write_private(&ca, &self.issuer.pem())?;
         Ok(Certificates { ca, server, server_key, client, client_key, each, renewed: None })
@@ -179,7 +193,7 @@ impl<'a> Authority<'a> {
         names: &[String],
         common: &str,
         purpose: ExtendedKeyUsagePurpose,
-    ) -> Result<[PathBuf; 2], RigError> {
+    ) -> Result<CertificateFiles, RigError> {
         let made = || {
             let mut leaf = dated(CertificateParams::new(names.to_vec())?);
             leaf.distinguished_name.push(DnType::CommonName, common);
@@ -191,19 +205,17 @@ impl<'a> Authority<'a> {
             Ok::<_, rcgen::Error>([certificate.pem(), key.serialize_pem()])
         };
         let [certificate, key] = made().map_err(|error| unmade(&error))?;
-        let paths = ["pem", "pem.key"].map(|ending| self.dir.join(format!("{file}.{ending}")));
-        write_private(&paths[0], &certificate)?;
-        write_private(&paths[1], &key)?;
-        Ok(paths)
+        let path = |ending: &str| self.dir.join(format!("{file}.{ending}"));
+        let signed = CertificateFiles { certificate: path("pem"), key: path("pem.key") };
+        write_private(&signed.certificate, &certificate)?;
+        write_private(&signed.key, &key)?;
+        Ok(signed)
     }
 }
 
 fn unmade(error: &rcgen::Error) -> RigError {
-    RigError::Driver {
-        place: "certificates".into(),
-        message: error.to_string(),
-        remedy: "use host names of letters, digits, hyphens and dots".into(),
-    }
+    let remedy = "use host names of letters, digits, hyphens and dots";
+    RigError::Driver(Problem::of("certificates", error.to_string()).help(remedy))
 }
 
 fn dated(mut params: CertificateParams) -> CertificateParams {

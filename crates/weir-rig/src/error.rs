@@ -33,16 +33,9 @@ pub enum RigError {
         /// The unsupported setting.
         what: String,
     },
-    /// An inconsistent driver, or an unknown setting.
-    #[error("{place}: {message}")]
-    Driver {
-        /// The driver's file, or the scenario's gateway.
-        place: String,
-        /// What is wrong.
-        message: String,
-        /// The remedy.
-        remedy: String,
-    },
+    /// An inconsistent driver, or an unknown setting. The place is the driver's file, or the scenario's gateway.
+    #[error("{0}")]
+    Driver(Problem),
     /// A template that cannot be rendered.
     #[error("{place}: {message}")]
     Render {
@@ -195,7 +188,7 @@ impl RigError {
             Self::UnknownDriver { .. }
             | Self::Document(_)
             | Self::NotYetServed { .. }
-            | Self::Driver { .. }
+            | Self::Driver(_)
             | Self::Render { .. } => "render",
             Self::Launch { .. }
             | Self::HostBusy { .. }
@@ -222,7 +215,8 @@ impl RigError {
             Self::NotYetServed { .. } => {
                 "remove it; it is reserved for a later version".into()
             }
-            Self::Driver { remedy, .. } | Self::Prometheus { remedy, .. } => remedy.clone(),
+            Self::Driver(problem) => problem.remedy.clone(),
+            Self::Prometheus { remedy, .. } => remedy.clone(),
             Self::Render { .. } => "correct the template; `weir render` writes the rendered files".into(),
             Self::BinaryMissing { get, .. } => get.clone(),
             Self::PortTaken { holder: Some(holder), .. } => {

@@ -21,14 +21,14 @@ pub mod prometheus;
 mod rig;
 mod sample;
 
-pub use certificates::{Certificates, DomainCertificate, tokens};
+pub use certificates::{CertificateFiles, Certificates, DomainCertificate, tokens};
 pub use cleanup::run_guard;
 pub use clock::mono_ns;
 pub use driver::*;
 pub use error::RigError;
 pub use holder::{Holder, Occupant};
 pub use host::usable_cpus;
-pub use http::{Credentials, certificate_of, status_of};
+pub use http::{Asked, Credentials, certificate_of, status_of};
 pub use launch::{ProcessSpec, Ready, Running, in_own_session};
 pub use limits::{CgroupVersion, Limits, start_again_in_scope};
 pub use namespace::Namespace;

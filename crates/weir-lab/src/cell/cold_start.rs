@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use weir_analysis::data_usage;
 use weir_results::{ColdStart, Part, Usage};
-use weir_rig::{Rendered, Running, Sampler, Samples, mono_ns, status_of};
+use weir_rig::{Asked, Rendered, Running, Sampler, Samples, mono_ns, status_of};
 
 use super::error::{CellError, failed};
 use super::network::Listener;
@@ -86,7 +86,7 @@ fn await_answer(
     let (address, network) = (listener.connect, listener.namespace.as_ref());
     let began = Instant::now();
     loop {
-        let answer = status_of(&rendered.credentials, network, address, (host, path), LOOK_TIMEOUT);
+        let answer = status_of(&rendered.credentials, network, address, Asked { host, path }, LOOK_TIMEOUT);
         if answer == Ok(200) {
             return Ok(());
         }

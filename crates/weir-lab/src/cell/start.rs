@@ -197,10 +197,11 @@ impl Lab<'_> {
                 return Err(failed("binary-missing", "its program was not located", "start a new run", ""));
             }
         };
+        let addresses = Addresses { listen: listener.listen, admin: listener.admin, origins };
         let binding = Binding {
             config: self.configurations.get(&gateway.name).cloned(),
             certificates: self.certificates.of(self.rig, &scenario.topology)?,
-            ..binding(scenario, gateway, binary, [listener.listen, listener.admin], origins, self.run.seed)
+            ..binding(scenario, gateway, binary, &addresses, self.run.seed)
         };
         std::fs::create_dir_all(dir).map_err(|error| file_failed("make", dir, &error))?;
         let rendered = self.drivers.driver(&gateway.driver)?.render(&binding, dir)?;
@@ -208,20 +209,30 @@ impl Lab<'_> {
     }
 }
 
+/// The addresses that a gateway is rendered with.
+#[derive(Clone, Copy, Debug)]
+pub struct Addresses<'a> {
+    /// Where it listens for clients.
+    pub listen: SocketAddr,
+    /// Where its admin server listens.
+    pub admin: SocketAddr,
+    /// The upstream.
+    pub origins: &'a [SocketAddr],
+}
+
 /// The values that a gateway is rendered with; bearer tokens derive from `seed`.
 pub fn binding(
     scenario: &Scenario,
     gateway: &Gateway,
     binary: Binary,
-    [listen, admin]: [SocketAddr; 2],
-    origins: &[SocketAddr],
+    addresses: &Addresses<'_>,
     seed: u64,
 ) -> Binding {
     let roles = [Role::Data, Role::Control, Role::Origin, Role::Generator];
     Binding {
-        listen,
-        admin,
-        origins: origins.to_vec(),
+        listen: addresses.listen,
+        admin: addresses.admin,
+        origins: addresses.origins.to_vec(),
         hosts: scenario.topology.hosts(),
         paths: scenario.topology.paths(),
         rewrite: scenario.topology.rewrite.clone(),

@@ -46,7 +46,8 @@ pub(crate) fn probe(
     let (before, upstream_before) = (count()?, total(upstream)?);
     let (network, listen) = (listener.namespace.as_ref(), listener.connect);
     let credentials = &rendered.credentials;
-    let answer = weir_rig::status_of(credentials, network, listen, (host, path), scenario.timeout.0);
+    let asked = weir_rig::Asked { host, path };
+    let answer = weir_rig::status_of(credentials, network, listen, asked, scenario.timeout.0);
     let is_asked = match upstream_before {
         Some(_) => has_moved(upstream_before, || Ok(total(upstream)?))?,
         // Without a counter only the response shows that the upstream got the request.

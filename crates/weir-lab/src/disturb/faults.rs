@@ -134,7 +134,7 @@ impl Faults {
 fn switch_resets(server: &Replica, on: bool) -> Result<(), CellError> {
     let path = if on { "/__weir/resets/on" } else { "/__weir/resets/off" };
     let (network, address) = (server.namespace.as_ref(), server.connect);
-    let asked = (server.name.as_str(), path);
+    let asked = weir_rig::Asked { host: &server.name, path };
     let said = match weir_rig::status_of(&Credentials::default(), network, address, asked, SWITCH_TIMEOUT) {
         Ok(200) => return Ok(()),
         Ok(status) => format!("HTTP status {status}"),

@@ -15,6 +15,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use include_dir::{Dir, include_dir};
+use weir_document::Problem;
 use weir_results::Role;
 
 pub use apply::Change;
@@ -121,16 +122,12 @@ impl Driver {
     fn read(name: &str, place: &str, mut files: BTreeMap<String, String>) -> Result<Self, RigError> {
         let place = format!("{place}/{DRIVER_FILE}");
         if name == REMOTE {
-            return Err(RigError::Driver {
-                place,
-                message: format!("`{REMOTE}` is the reserved name of remote gateways"),
-                remedy: "rename the folder".into(),
-            });
+            let message = format!("`{REMOTE}` is the reserved name of remote gateways");
+            return Err(RigError::Driver(Problem::of(place, message).help("rename the folder")));
         }
-        let text = files.remove(DRIVER_FILE).ok_or_else(|| RigError::Driver {
-            place: place.clone(),
-            message: "the file is missing".into(),
-            remedy: "a driver is a folder with a driver.yaml and templates".into(),
+        let text = files.remove(DRIVER_FILE).ok_or_else(|| {
+            let remedy = "a driver is a folder with a driver.yaml and templates";
+            RigError::Driver(Problem::of(place.as_str(), "the file is missing").help(remedy))
         })?;
         let file: DriverFile = weir_document::read(&place, &text)?;
         let driver = Self { name: name.to_owned(), place, file, templates: files };
@@ -252,7 +249,7 @@ impl Driver {
     }
 
     fn wrong(&self, message: &str, remedy: &str) -> RigError {
-        RigError::Driver { place: self.place.clone(), message: message.into(), remedy: remedy.into() }
+        RigError::Driver(Problem::of(self.place.as_str(), message).help(remedy))
     }
 
     fn contradiction<'a>(&self, message: &str, word: &str, known: impl Iterator<Item = &'a str>) -> RigError {

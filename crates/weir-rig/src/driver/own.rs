@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 use std::path::Path;
 
+use weir_document::Problem;
 use weir_results::Configuration;
 
 use super::templates::{Templates, environment, template_error};
@@ -26,10 +27,9 @@ const TLS: [&str; 1] = ["tls"];
 /// # Errors
 /// [`RigError::Driver`] if it cannot be read or is not UTF-8 text.
 pub fn read_configuration(path: &Path) -> Result<Configuration, RigError> {
-    let wrong = |message: String| RigError::Driver {
-        place: path.display().to_string(),
-        message,
-        remedy: "correct the path; it is relative to the scenario's folder".into(),
+    let wrong = |message: String| {
+        let remedy = "correct the path; it is relative to the scenario's folder";
+        RigError::Driver(Problem::of(path.display().to_string(), message).help(remedy))
     };
     let bytes = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
     if bytes.len() > BYTES_MAX {
@@ -67,10 +67,8 @@ impl Driver {
     pub fn check_configuration(&self, own: &Configuration, listen_is_given: bool) -> Result<(), RigError> {
         self.main()?;
         let named = names(own)?;
-        let wrong = |message: &str, remedy: &str| RigError::Driver {
-            place: own.path.clone(),
-            message: message.into(),
-            remedy: remedy.into(),
+        let wrong = |message: &str, remedy: &str| {
+            RigError::Driver(Problem::of(own.path.as_str(), message).help(remedy))
         };
         if !has(&named, &ORIGINS) {
             return Err(wrong(
@@ -94,13 +92,12 @@ impl Driver {
     pub fn check_own_tls(&self, own: &Configuration) -> Result<(), RigError> {
         match has(&names(own)?, &TLS) {
             true => Ok(()),
-            false => Err(RigError::Driver {
-                place: own.path.clone(),
-                message: "the file does not configure TLS, which `topology.tls` requires".into(),
-                remedy:
-                    "add {{ tls.certificate }} and {{ tls.key }} to its listener, or remove `topology.tls`"
-                        .into(),
-            }),
+            false => {
+                let message = "the file does not configure TLS, which `topology.tls` requires";
+                let remedy =
+                    "add {{ tls.certificate }} and {{ tls.key }} to its listener, or remove `topology.tls`";
+                Err(RigError::Driver(Problem::of(own.path.as_str(), message).help(remedy)))
+            }
         }
     }
 

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
+use weir_document::Problem;
 use weir_results::Role;
 
 use super::binding::{Binding, OriginBinding};
@@ -103,15 +104,14 @@ impl Driver {
     pub fn require(&self, wants: &[Serves]) -> Result<(), RigError> {
         match wants.iter().find(|want| !self.file.serves.contains(want)) {
             None => Ok(()),
-            Some(want) => Err(RigError::Driver {
-                place: format!("gateway `{}`", self.name),
-                message: format!("its driver does not support `{}`", want.field()),
-                remedy: format!(
-                    "remove the gateway or `{}`, or extend the driver and add `serves: [{}]` (docs/drivers.md)",
-                    want.field(),
-                    want.name()
-                ),
-            }),
+            Some(want) => {
+                let (field, name) = (want.field(), want.name());
+                let message = format!("its driver does not support `{field}`");
+                let remedy = format!(
+                    "remove the gateway or `{field}`, or extend the driver and add `serves: [{name}]` (docs/drivers.md)"
+                );
+                Err(RigError::Driver(Problem::of(format!("gateway `{}`", self.name), message).help(remedy)))
+            }
         }
     }
 
@@ -216,10 +216,9 @@ impl Driver {
 
     /// Rejects characters that have a meaning in one of the configuration languages, for every gateway alike.
     pub(super) fn check_topology(&self, binding: &Binding) -> Result<(), RigError> {
-        let wrong = |what: &str, value: &str, remedy: &str| RigError::Driver {
-            place: format!("gateway `{}`", self.name),
-            message: format!("{what} `{value}` is not valid for every gateway"),
-            remedy: remedy.into(),
+        let wrong = |what: &str, value: &str, remedy: &str| {
+            let message = format!("{what} `{value}` is not valid for every gateway");
+            RigError::Driver(Problem::of(format!("gateway `{}`", self.name), message).help(remedy))
         };
         let plain = |text: &str, extra: &str| {
             !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || extra.contains(c))

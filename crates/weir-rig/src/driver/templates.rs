@@ -8,6 +8,7 @@ use minijinja::value::ViaDeserialize;
 use minijinja::{AutoEscape, Environment, UndefinedBehavior, context};
 use rustix::process::{Resource, geteuid, getrlimit};
 use serde_json::Value;
+use weir_document::Problem;
 use weir_results::Configuration;
 
 use super::{Binding, Driver, OriginBinding};
@@ -201,12 +202,13 @@ impl Driver {
                         format!("it has {}", settings.keys().cloned().collect::<Vec<_>>().join(", "))
                     }
                 };
-                return Err(RigError::Driver { place, message, remedy });
+                return Err(RigError::Driver(Problem::of(place, message).help(remedy)));
             };
             if std::mem::discriminant(default) != std::mem::discriminant(value) {
                 let place = format!("gateway `{}`", self.name);
                 let message = format!("`set.{name}` cannot be {value}");
-                return Err(RigError::Driver { place, message, remedy: format!("its default is {default}") });
+                let problem = Problem::of(place, message).help(format!("its default is {default}"));
+                return Err(RigError::Driver(problem));
             }
             settings.insert(name.clone(), value.clone());
         }

@@ -76,6 +76,15 @@ pub(crate) fn get_with(
     parse(&bytes)
 }
 
+/// What a GET requests.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// The value of the Host header, and the server name of TLS.
+    pub host: &'a str,
+    /// The path with its query.
+    pub path: &'a str,
+}
+
 /// The status of the response to a GET with `credentials`. `timeout` limits the whole exchange.
 ///
 /// # Errors
@@ -84,10 +93,10 @@ pub fn status_of(
     credentials: &Credentials,
     namespace: Option<&Namespace>,
     address: SocketAddr,
-    (host, path): (&str, &str),
+    asked: Asked<'_>,
     timeout: Duration,
 ) -> Result<u16, String> {
-    let answer = get_with(credentials, namespace, address, host, path, timeout);
+    let answer = get_with(credentials, namespace, address, asked.host, asked.path, timeout);
     answer.map(|answer| answer.status).map_err(|error| error.to_string())
 }
 

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use weir_results::Role;
-use weir_rig::{Binding, Drivers, Limits, TlsBinding, status_of, tokens};
+use weir_rig::{Asked, Binding, Drivers, Limits, TlsBinding, status_of, tokens};
 
 use crate::gateways::{Gateway, build_own_gateway};
 use crate::{PATIENCE, eventually};
@@ -11,7 +11,14 @@ use crate::{PATIENCE, eventually};
 const HOST: &str = "one.test";
 
 fn status(gateway: &Gateway, path: &str) -> Option<u16> {
-    status_of(&gateway.rendered.credentials, None, gateway.binding.listen, (HOST, path), PATIENCE).ok()
+    status_of(
+        &gateway.rendered.credentials,
+        None,
+        gateway.binding.listen,
+        Asked { host: HOST, path },
+        PATIENCE,
+    )
+    .ok()
 }
 
 /// In plain text, and with all that a topology can ask of clients.

@@ -1,13 +1,13 @@
 //! The real gateways with TLS, client certificates and bearer tokens, as their drivers render them.
 
-use weir_rig::{Binding, Certificates, Credentials, Drivers, Serves, TlsBinding, status_of, tokens};
+use weir_rig::{Asked, Binding, Certificates, Credentials, Drivers, Serves, TlsBinding, status_of, tokens};
 
 use crate::gateways::{Gateway, binding, build_own_gateway};
 use crate::{Bench, PATIENCE, eventually};
 
 /// The status of an answer, or why there is none.
 fn ask(gateway: &Gateway, credentials: &Credentials, host: &str, path: &str) -> Result<u16, String> {
-    status_of(credentials, None, gateway.binding.listen, (host, path), PATIENCE)
+    status_of(credentials, None, gateway.binding.listen, Asked { host, path }, PATIENCE)
 }
 
 /// Everything at once: TLS for both hosts, a certificate of the client's, tokens; and whoever has less is refused.

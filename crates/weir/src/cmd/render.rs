@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use weir_lab::{Overrides, Source, binding};
+use weir_lab::{Addresses, Overrides, Source, binding};
 use weir_rig::{
     Apply, Binary, Binding, Certificates, Driver, Drivers, ProcessSpec, Ready, Rendered, RigError,
 };
@@ -73,8 +73,8 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     let origins = origins(args.origin, point.scenario.origin.replica_count())?;
     // A run without a seed of its own draws one, and with it the tokens.
     let seed = point.scenario.seed.unwrap_or_default();
-    let addresses = [listen, args.admin];
-    let bound = Binding { config, ..binding(&point.scenario, gateway, binary, addresses, &origins, seed) };
+    let addresses = Addresses { listen, admin: args.admin, origins: &origins };
+    let bound = Binding { config, ..binding(&point.scenario, gateway, binary, &addresses, seed) };
     let rendered = driver.render(&bound, &args.out)?;
     let certificates = rendered.credentials.certificates.as_ref().map(Certificates::paths);
     let certificates = certificates.iter().flatten().collect::<Vec<_>>();

@@ -113,7 +113,7 @@ impl Target {
     }
 
     fn ask(&self, path: &str, own: &mut OwnRequests) -> Result<u16, String> {
-        let asked = (self.host.as_str(), path);
+        let asked = weir_rig::Asked { host: &self.host, path };
         let network = self.network.as_ref();
         let answer = weir_rig::status_of(&self.credentials, network, self.address, asked, LOOK_TIMEOUT);
         count(own, &answer);
