@@ -18,6 +18,7 @@ mod growth;
 mod json;
 mod levels;
 mod moments;
+mod named;
 mod nearest;
 mod part;
 mod place;
@@ -32,6 +33,7 @@ mod slow;
 mod stall;
 mod stream;
 mod time;
+mod word;
 mod yaml;
 
 use serde::de::DeserializeOwned;
@@ -42,6 +44,7 @@ pub use drift::Drift;
 pub use growth::Growth;
 pub use levels::{Counts, Level, Levels, Rates};
 pub use moments::{Burst, Pause};
+pub use named::Named;
 pub use nearest::nearest;
 pub use part::{Part, wrong_part};
 pub use place::{place, place_of_field, place_of_key};
@@ -55,6 +58,7 @@ pub use slow::Slow;
 pub use stall::Stall;
 pub use stream::{StreamPart, documents};
 pub use time::Time;
+pub use word::read_word;
 
 /// Reads one document from `text`; `source_name` (a file's name as the user gave it) stands in errors.
 ///

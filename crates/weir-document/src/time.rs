@@ -23,6 +23,13 @@ const UNITS: [(&str, u64); 6] = [
 /// Other ways to write them: the micro sign, and the Greek letter that looks like it.
 const ALIASES: [(&str, u64); 2] = [("µs", 1_000), ("μs", 1_000)];
 
+impl Time {
+    /// The time in nanoseconds; the maximum if it is longer than 584 years.
+    pub fn as_ns(self) -> u64 {
+        u64::try_from(self.0.as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
 impl Quantity for Time {
     const KIND: &'static str = "a time";
     const EXAMPLES: &'static str = "100us, 20ms, 1.5s, 2m";

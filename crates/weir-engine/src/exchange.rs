@@ -392,9 +392,9 @@ mod tests {
     fn checks_see_fields_and_body_however_they_are_cut() {
         let check = |body_contains: &str, text: &str| {
             let spec = crate::spec::ChecksSpec {
-                headers: vec![("x-kind".into(), "b".into())],
-                body_bytes: Some(11),
-                body_contains: Some(body_contains.into()),
+                headers: weir_document::Named(vec![("x-kind".into(), "b".into())]),
+                length: Some(weir_document::Size(11)),
+                body: Some(body_contains.into()),
                 ..crate::spec::ChecksSpec::default()
             };
             let checks = Checks::new(&spec);

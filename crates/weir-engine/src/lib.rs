@@ -30,8 +30,8 @@ pub use pacing::think::Think;
 pub use run::{Progress, run};
 pub use slow::{SlowSpec, run_slow};
 pub use spec::{
-    Body, BurstSpec, CONNECTIONS_MAX, ChecksSpec, ClientCertificate, LoadSpec, ModelSpec, ProtocolSpec,
-    RATE_MAX_PER_S, REQUESTS_MAX, RequestFileSpec, RequestSpec, ResolveSpec, STEPS_MAX, STREAMS_MAX, Spacing,
-    StepSpec, ThinkSpec, TlsSpec, TlsVersion, UNIX, WORKERS_MAX,
+    Body, CONNECTIONS_MAX, Check, ChecksSpec, LoadSpec, ModelSpec, ProtocolSpec, RATE_MAX_PER_S,
+    REQUESTS_MAX, RequestFileSpec, RequestSpec, ResolveSpec, Resumption, STEPS_MAX, STREAMS_MAX, Spacing,
+    StatusPattern, StepSpec, TlsSpec, TlsVersion, UNIX, WORKERS_MAX,
 };
 pub use tls::CertificateRejection;

@@ -269,12 +269,12 @@ impl RecordBuilder {
             said: self.said(),
             protocol: match spec.protocol {
                 ProtocolSpec::Http1 => Protocol::Http1,
-                ProtocolSpec::Http2 { .. } => Protocol::Http2,
+                ProtocolSpec::Http2 => Protocol::Http2,
             },
             tls: spec.tls.as_ref().map(|_| self.tls()),
             http2: match spec.protocol {
                 ProtocolSpec::Http1 => None,
-                ProtocolSpec::Http2 { streams } => Some(self.http2(streams)),
+                ProtocolSpec::Http2 => Some(self.http2(spec.streams.unwrap_or(1))),
             },
             cpu_s: cpu_between(frame.cpu_start, frame.cpu_end),
             bound_by: if is_open { BoundBy::Rate } else { BoundBy::Concurrency },

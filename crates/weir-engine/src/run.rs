@@ -118,6 +118,7 @@ fn drive(
             connections: connections_of(spec, worker),
             connections_first: connections_first_of(spec, worker),
             protocol: spec.protocol,
+            streams: streams_of(spec),
             dialing: prepared.dialing.of_worker(worker),
             requests: prepared.requests.clone(),
             has_domains: !spec.domains.is_empty(),
@@ -414,10 +415,7 @@ fn connections_first_of(spec: &LoadSpec, worker: u32) -> usize {
 
 /// Places for requests in flight on each connection.
 fn streams_of(spec: &LoadSpec) -> u32 {
-    match spec.protocol {
-        ProtocolSpec::Http1 => 1,
-        ProtocolSpec::Http2 { streams } => streams,
-    }
+    spec.streams.unwrap_or(1)
 }
 
 fn pauses_of(spec: &LoadSpec, worker: u32, slots: usize) -> Pauses {

@@ -3,21 +3,26 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use weir_document::{Burst, Pause, Rate};
 
 mod bounds;
 mod check;
+mod checks;
 mod requests;
 mod shape;
-mod status_pattern;
+mod tls;
 
 pub use bounds::REQUESTS_MAX;
 pub(crate) use bounds::{ROUTE_NAME_BYTES_MAX, TOKEN_FIELD};
 pub use check::{CONNECTIONS_MAX, RATE_MAX_PER_S, WORKERS_MAX};
+pub use checks::{Check, ChecksSpec, StatusPattern};
 pub use shape::{STEPS_MAX, STREAMS_MAX};
-pub(crate) use status_pattern::{StatusPattern, status_class};
+pub use tls::{Resumption, TlsSpec, TlsVersion};
 
 pub(crate) use check::{invalid, out_of_range};
+pub(crate) use checks::status_class;
 pub(crate) use requests::is_token_byte;
 
 /// What the path of a Unix socket begins with in place of `host:port`.
@@ -29,6 +34,9 @@ pub const UNIX: &str = "unix:";
 pub struct LoadSpec {
     /// `host:port`, or the path of a Unix socket behind [`UNIX`]; resolved before the load starts.
     pub connect: String,
+    /// The server name of TLS connections, if neither `tls` nor `domains` give another.
+    #[serde(default)]
+    pub host: String,
     /// Addresses in place of what names resolve to.
     #[serde(default)]
     pub resolve: Vec<ResolveSpec>,
@@ -41,6 +49,9 @@ pub struct LoadSpec {
     /// What is spoken on the connections.
     #[serde(default)]
     pub protocol: ProtocolSpec,
+    /// HTTP/2: requests in flight on each connection; 1 by default.
+    #[serde(default)]
+    pub streams: Option<u32>,
     /// What is sent: each arrival takes one of them by (seed, index), in the proportion of their weights.
     pub requests: Vec<RequestSpec>,
     /// Requests of a file, beside those.
@@ -112,62 +123,15 @@ pub struct ResolveSpec {
     pub address: IpAddr,
 }
 
-/// TLS on the connections.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TlsSpec {
-    /// Name that is asked for (SNI) and that the certificate must carry; with `domains` each connection has its own.
-    pub server_name: String,
-    /// PEM file of the authorities to trust; `None` trusts the system's.
-    #[serde(default)]
-    pub ca: Option<PathBuf>,
-    /// Whether any certificate will do.
-    #[serde(default)]
-    pub insecure: bool,
-    /// The client's own certificate.
-    #[serde(default)]
-    pub client: Option<ClientCertificate>,
-    /// Share of connections that try to resume an earlier session, 0 to 1.
-    #[serde(default = "full_share")]
-    pub resumption: f64,
-    /// The only version spoken; `None` speaks both.
-    #[serde(default)]
-    pub version: Option<TlsVersion>,
-}
-
-/// A client's certificate and its key, as PEM files.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ClientCertificate {
-    /// The certificate, with its chain.
-    pub certificate: PathBuf,
-    /// The private key.
-    pub key: PathBuf,
-}
-
-/// A version of TLS.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum TlsVersion {
-    /// TLS 1.2.
-    #[serde(rename = "1.2")]
-    V12,
-    /// TLS 1.3.
-    #[serde(rename = "1.3")]
-    V13,
-}
-
 /// What is spoken on the connections.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase", deny_unknown_fields)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum ProtocolSpec {
-    /// HTTP/1.1, one request at a time.
+    /// HTTP/1.1, one request at a time on a connection.
     #[default]
     Http1,
     /// HTTP/2: by ALPN over TLS, else by prior knowledge.
-    Http2 {
-        /// Requests in flight on each connection.
-        streams: u32,
-    },
+    Http2,
 }
 
 /// The arrival model.
@@ -178,7 +142,7 @@ pub enum ModelSpec {
     Closed {
         /// Pause between an answer and the next request.
         #[serde(default)]
-        think: Option<ThinkSpec>,
+        think: Option<Pause>,
     },
     /// Arrivals follow a schedule that waits for nobody.
     Open {
@@ -189,54 +153,33 @@ pub enum ModelSpec {
         rate_to_per_s: Option<f64>,
         /// Bursts on top of it.
         #[serde(default)]
-        burst: Option<BurstSpec>,
+        burst: Option<Burst>,
         /// How they are spaced.
         spacing: Spacing,
     },
 }
 
-/// A pause between an answer and the next request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase", deny_unknown_fields)]
-pub enum ThinkSpec {
-    /// Always as many nanoseconds.
-    Const(u64),
-    /// Exponentially distributed with this mean in nanoseconds.
-    Exp(u64),
-}
-
-/// Times of a higher rate that return.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct BurstSpec {
-    /// Rate within a burst, arrivals per second; in place of the load's own.
-    pub rate_per_s: f64,
-    /// Length of a burst, nanoseconds.
-    pub length_ns: u64,
-    /// From the start of a burst to that of the next, nanoseconds; the first starts with the load.
-    pub every_ns: u64,
-}
-
-/// How open arrivals are spaced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// How the arrivals of an open load are spaced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Spacing {
-    /// Exponential gaps: arrivals know nothing of each other.
+    /// Exponential gaps, as many independent clients make them.
+    #[default]
     Poisson,
     /// Equal gaps.
     Even,
 }
 
-/// One step of a load: what differs from the load's own.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+/// A step of a load: what differs from the load's own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StepSpec {
-    /// Connections over all workers.
-    #[serde(default)]
+    /// Connections, over all workers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections: Option<u32>,
-    /// Arrivals per second (open loop only).
-    #[serde(default)]
-    pub rate_per_s: Option<f64>,
+    /// Rate of arrivals (open model only).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
 }
 
 /// One request of the mix. Path, values of header fields and body may hold `{1..50}`, `{domain}`, `{seq}`, `{uuid}` and
@@ -291,24 +234,6 @@ pub enum Body {
     Base64(String),
 }
 
-/// What an answer must be; what is not set is not looked at.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ChecksSpec {
-    /// Status codes or classes that are right (`200`, `2xx`), in place of all below 400.
-    #[serde(default)]
-    pub status: Vec<String>,
-    /// Fields that must be there, by name, with a value that contains this text.
-    #[serde(default)]
-    pub headers: Vec<(String, String)>,
-    /// Length of the body, bytes.
-    #[serde(default)]
-    pub body_bytes: Option<u64>,
-    /// Text that the body must contain.
-    #[serde(default)]
-    pub body_contains: Option<String>,
-}
-
 fn full_share() -> f64 {
     1.0
 }
@@ -346,10 +271,12 @@ impl Default for LoadSpec {
     fn default() -> Self {
         Self {
             connect: String::new(),
+            host: String::new(),
             resolve: Vec::new(),
             addresses: Vec::new(),
             tls: None,
             protocol: ProtocolSpec::Http1,
+            streams: None,
             requests: Vec::new(),
             request_file: None,
             domains: Vec::new(),

@@ -74,7 +74,7 @@ impl TlsClient {
         config.resumption = Resumption::store(Arc::new(Tickets::new(connections, names.len())));
         config.alpn_protocols = match protocol {
             ProtocolSpec::Http1 => vec![b"http/1.1".to_vec()],
-            ProtocolSpec::Http2 { .. } => vec![b"h2".to_vec()],
+            ProtocolSpec::Http2 => vec![b"h2".to_vec()],
         };
         let mut fresh = config.clone();
         fresh.resumption = Resumption::disabled();
@@ -82,7 +82,7 @@ impl TlsClient {
             resuming: Arc::new(config),
             fresh: Arc::new(fresh),
             names,
-            resumption: spec.resumption,
+            resumption: spec.resumption(),
             seed: seed ^ RESUME,
             sessions: 0,
         })
@@ -286,14 +286,14 @@ fn config(spec: &TlsSpec) -> Result<ClientConfig, EngineError> {
     } else {
         builder.with_root_certificates(roots(spec.ca.as_deref())?)
     };
-    let Some(client) = &spec.client else { return Ok(builder.with_no_client_auth()) };
-    let chain = certificates(&client.certificate, "cert")?;
-    let key = PrivateKeyDer::from_pem_file(&client.key).map_err(|error| {
-        invalid("key", format!("{}: {}", client.key.display(), pem_error(&error)), KEY_REMEDY)
+    let Some((certificate, key_path)) = spec.client()? else { return Ok(builder.with_no_client_auth()) };
+    let chain = certificates(certificate, "cert")?;
+    let key = PrivateKeyDer::from_pem_file(key_path).map_err(|error| {
+        invalid("key", format!("{}: {}", key_path.display(), pem_error(&error)), KEY_REMEDY)
     })?;
     builder
         .with_client_auth_cert(chain, key)
-        .map_err(|error| invalid("key", format!("{}: {error}", client.key.display()), KEY_REMEDY))
+        .map_err(|error| invalid("key", format!("{}: {error}", key_path.display()), KEY_REMEDY))
 }
 
 /// AES-128 and X25519 first, as browsers offer them: servers that follow the client's order and those with their own

@@ -55,6 +55,8 @@ pub(crate) struct WorkerPlan {
     /// How many of them are in use from the start; the others are opened when their time comes.
     pub(crate) connections_first: usize,
     pub(crate) protocol: ProtocolSpec,
+    /// Places for requests in flight on each connection.
+    pub(crate) streams: u32,
     pub(crate) dialing: Dialing,
     pub(crate) requests: RequestSource,
     /// Whether the requests of TLS connections have the domains of these.
@@ -234,7 +236,7 @@ impl Worker {
     fn send(&mut self, start: Start) {
         match self.protocol {
             ProtocolSpec::Http1 => self.send_http1(start),
-            ProtocolSpec::Http2 { .. } => self.send_http2(start),
+            ProtocolSpec::Http2 => self.send_http2(start),
         }
     }
 
@@ -245,7 +247,7 @@ impl Worker {
         }
         match self.protocol {
             ProtocolSpec::Http1 => self.write_on_http1(place),
-            ProtocolSpec::Http2 { .. } => self.write_on_http2(place),
+            ProtocolSpec::Http2 => self.write_on_http2(place),
         }
     }
 
@@ -258,7 +260,7 @@ impl Worker {
         self.flow.read(bytes);
         match self.protocol {
             ProtocolSpec::Http1 => self.take_http1(place, bytes, stamp_ns),
-            ProtocolSpec::Http2 { .. } => self.take_http2(place, bytes, stamp_ns),
+            ProtocolSpec::Http2 => self.take_http2(place, bytes, stamp_ns),
         }
     }
 
@@ -266,7 +268,7 @@ impl Worker {
     fn closed(&mut self, place: usize, now_ns: u64, came_ns: u64) {
         match self.protocol {
             ProtocolSpec::Http1 => self.closed_http1(place, now_ns, came_ns),
-            ProtocolSpec::Http2 { .. } => self.closed_http2(place, now_ns),
+            ProtocolSpec::Http2 => self.closed_http2(place, now_ns),
         }
     }
 

@@ -450,7 +450,7 @@ fn an_answer_after_its_time_out_is_no_answer_but_keeps_the_connection() {
 fn a_pause_comes_after_each_answer_and_not_before_the_first_request() {
     let timeline = Timeline::new(S, 0, Some(S), S);
     let mut sim = Sim::new(Source::closed(0, 1, None), timeline, S, 0, |_| Some(2 * MS));
-    let think = crate::pacing::think::Think::new(1, crate::spec::ThinkSpec::Const(8 * MS));
+    let think = crate::pacing::think::Think::new(1, "8ms".parse().unwrap());
     sim.flow = Flow::new(Source::closed(0, 1, None), timeline, S, 3).with_pauses(Pauses::new(
         Some(think),
         None,

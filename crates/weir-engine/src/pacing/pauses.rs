@@ -125,7 +125,6 @@ impl Ramp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::ThinkSpec;
 
     const S: u64 = 1_000_000_000;
 
@@ -147,7 +146,7 @@ mod tests {
     #[test]
     fn thinking_takes_its_time_but_not_before_the_first_request() {
         let timeline = Timeline::new(0, 0, Some(S), S);
-        let mut pauses = Pauses::new(Some(Think::new(1, ThinkSpec::Const(7))), None, 0, 1, 2);
+        let mut pauses = Pauses::new(Some(Think::new(1, "7ns".parse().unwrap())), None, 0, 1, 2);
         assert_eq!([0, 1].map(|slot| pauses.until_ns(slot, 100, &timeline)), [100, 100]);
         pauses.resolved(0, 100);
         assert_eq!([0, 1].map(|slot| pauses.until_ns(slot, 100, &timeline)), [107, 100]);

@@ -1,7 +1,8 @@
 //! Think times between a response and the next request: a pure function of (seed, slot, number).
 
+use weir_document::Pause;
+
 use crate::pacing::schedule::{exponential, hash};
-use crate::spec::ThinkSpec;
 
 /// Separates the random numbers of think times from those of arrivals and templates of the same seed.
 const STREAM: u64 = 0x7468_696e_6b20_7469;
@@ -9,21 +10,21 @@ const STREAM: u64 = 0x7468_696e_6b20_7469;
 /// The think times of a closed loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Think {
-    spec: ThinkSpec,
+    pause: Pause,
     seed: u64,
 }
 
 impl Think {
     /// The think times of a load with this seed.
-    pub fn new(seed: u64, spec: ThinkSpec) -> Self {
-        Self { spec, seed: hash(seed ^ STREAM, 0) }
+    pub fn new(seed: u64, pause: Pause) -> Self {
+        Self { pause, seed: hash(seed ^ STREAM, 0) }
     }
 
     /// The think time after response `number` of `slot`, which is numbered over all workers.
     pub fn draw_ns(&self, slot: u64, number: u64) -> u64 {
-        match self.spec {
-            ThinkSpec::Const(ns) => ns,
-            ThinkSpec::Exp(mean_ns) => (mean_ns as f64 * exponential(hash(self.seed, slot), number)) as u64,
+        match self.pause {
+            Pause::Const(time) => time.as_ns(),
+            Pause::Exp(mean) => (mean.as_ns() as f64 * exponential(hash(self.seed, slot), number)) as u64,
         }
     }
 }
@@ -34,17 +35,17 @@ mod tests {
 
     #[test]
     fn pauses_depend_on_seed_slot_and_number_alone() {
-        let of = |seed, slot, number| Think::new(seed, ThinkSpec::Exp(1_000_000)).draw_ns(slot, number);
+        let of = |seed, slot, number| Think::new(seed, "exp:1ms".parse().unwrap()).draw_ns(slot, number);
         assert_eq!(of(1, 2, 3), of(1, 2, 3));
         let drawn = [of(1, 2, 3), of(2, 2, 3), of(1, 3, 3), of(1, 2, 4), of(1, 3, 2)];
         let apart: std::collections::BTreeSet<u64> = drawn.into();
         assert_eq!(apart.len(), drawn.len());
-        assert_eq!(Think::new(1, ThinkSpec::Const(7)).draw_ns(5, 6), 7);
+        assert_eq!(Think::new(1, "7ns".parse().unwrap()).draw_ns(5, 6), 7);
     }
 
     #[test]
     fn exponential_pauses_have_their_mean_and_spread() {
-        let think = Think::new(9, ThinkSpec::Exp(1_000_000));
+        let think = Think::new(9, "exp:1ms".parse().unwrap());
         let drawn: Vec<f64> =
             (0..400).flat_map(|slot| (0..500).map(move |n| think.draw_ns(slot, n) as f64 / 1e6)).collect();
         let n = drawn.len() as f64;

@@ -257,7 +257,7 @@ fn a_recorded_session_is_walked_in_its_order_unless_it_is_shuffled() {
 
 #[test]
 fn a_mix_has_its_routes_checks_and_kinds_of_answers() {
-    let checks = ChecksSpec { status: vec!["2xx".into()], ..ChecksSpec::default() };
+    let checks = ChecksSpec { status: vec!["2xx".parse().unwrap()], ..ChecksSpec::default() };
     let requests = vec![
         spec("GET", "/a/1", &[], ""),
         RequestSpec { checks: checks.clone(), ..spec("GET", "/a/2", &[], "") },
@@ -364,14 +364,7 @@ fn check_http2(source: &RequestSource, at: &Place, load: &LoadSpec, http1: &[u8]
 
 #[test]
 fn http2_leaves_out_what_belongs_to_a_connection() {
-    let tls = TlsSpec {
-        server_name: "a".into(),
-        ca: None,
-        insecure: false,
-        client: None,
-        resumption: 1.0,
-        version: None,
-    };
+    let tls = TlsSpec { sni: Some("a".into()), ..TlsSpec::default() };
     let headers = [
         ("Keep-Alive", "5"),
         ("TE", "trailers"),

@@ -4,10 +4,10 @@ use std::fmt;
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
-use weir_document::{Position, Problem};
+use weir_document::{Named, Position, Problem, Size};
 
 use super::{Base, Sink, set_fields, target};
-use crate::spec::{Body, ChecksSpec, RequestSpec};
+use crate::spec::{Body, ChecksSpec, RequestSpec, StatusPattern};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -87,10 +87,23 @@ impl Line {
         request.name = self.name.or(request.name);
         request.weight = self.weight.unwrap_or(request.weight);
         if let Some(LineChecks { status, headers, body_bytes, body_contains }) = self.checks {
-            request.checks = ChecksSpec { status: status.0, headers: headers.0, body_bytes, body_contains };
+            let patterns = status.0.iter().map(|text| pattern(text));
+            request.checks = ChecksSpec {
+                status: patterns.collect::<Result<_, _>>()?,
+                headers: Named(headers.0),
+                length: body_bytes.map(Size),
+                body: body_contains,
+            };
         }
         Ok(request)
     }
+}
+
+fn pattern(text: &str) -> Result<StatusPattern, Problem<()>> {
+    text.parse().map_err(|_| {
+        let message = format!("check: `{text}` is not a status code");
+        Problem::new(message, "use a code like 200, or a class like 2xx")
+    })
 }
 
 impl<'de> Deserialize<'de> for Fields {

@@ -1,5 +1,7 @@
 //! Files of requests, good and bad, with the places of what is wrong.
 
+use weir_document::{Named, Size};
+
 use super::*;
 use crate::pacing::schedule::hash;
 use crate::spec::{Body, ChecksSpec};
@@ -164,13 +166,13 @@ fn json_lines() {
         .collect();
     let expected = [
         ChecksSpec {
-            status: vec!["200".into(), "3xx".into()],
-            headers: vec![("A".into(), "b".into())],
-            body_bytes: Some(5),
-            body_contains: None,
+            status: vec!["200".parse().unwrap(), "3xx".parse().unwrap()],
+            headers: Named(vec![("A".into(), "b".into())]),
+            length: Some(Size(5)),
+            body: None,
         },
-        ChecksSpec { status: vec!["204".into()], ..ChecksSpec::default() },
-        ChecksSpec { body_contains: Some("x".into()), ..ChecksSpec::default() },
+        ChecksSpec { status: vec!["204".parse().unwrap()], ..ChecksSpec::default() },
+        ChecksSpec { body: Some("x".into()), ..ChecksSpec::default() },
     ];
     assert_eq!(checks, expected);
 }

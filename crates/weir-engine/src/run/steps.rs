@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use weir_document::Problem;
+use weir_document::{Problem, Rate};
 use weir_results::{
     Histogram, LoadRecord, LoadResult, LoadSecond, RouteResult, StepRecord, TimesNs, TlsResult,
 };
@@ -60,7 +60,7 @@ pub(crate) fn drive_all(
 /// The load of one step.
 fn spec_of(spec: &LoadSpec, step: &StepSpec, nth: u64) -> LoadSpec {
     let mut model = spec.model;
-    if let (ModelSpec::Open { rate_per_s, .. }, Some(asked_per_s)) = (&mut model, step.rate_per_s) {
+    if let (ModelSpec::Open { rate_per_s, .. }, Some(Rate(asked_per_s))) = (&mut model, step.rate) {
         *rate_per_s = asked_per_s;
     }
     let connections = step.connections.unwrap_or(spec.connections);

@@ -1,7 +1,11 @@
 //! Whether the shape of a load makes sense: rates, ramps, bursts, steps, pauses, how connections are used.
 
+use std::time::Duration;
+
+use weir_document::{Burst, Pause, Rate};
+
 use super::check::{CONNECTIONS_MAX, DURATION_MAX_NS, RATE_MAX_PER_S, TIMEOUT_MAX_NS, invalid, out_of_range};
-use super::{BurstSpec, LoadSpec, ModelSpec, ProtocolSpec, StepSpec, ThinkSpec, TlsSpec};
+use super::{LoadSpec, ModelSpec, ProtocolSpec, StepSpec};
 use crate::EngineError;
 
 /// Most steps of a load; each keeps a distribution of its own.
@@ -9,7 +13,7 @@ pub const STEPS_MAX: usize = 1_000;
 /// Most streams on a connection; servers rarely allow more than a few hundred.
 pub const STREAMS_MAX: u32 = 10_000;
 /// Shortest cycle of bursts: the schedule is walked from one to the next.
-const BURST_EVERY_MIN_NS: u64 = 1_000_000;
+const BURST_EVERY_MIN: Duration = Duration::from_millis(1);
 /// Most arrivals of an open phase that is given by their count: its end is found by walking the schedule.
 const OPEN_COUNT_MAX: u64 = 1_000_000_000;
 
@@ -28,22 +32,31 @@ impl LoadSpec {
         match self.model {
             ModelSpec::Open { rate_per_s, rate_to_per_s, burst, .. } => {
                 self.validate_rates(rate_per_s, rate_to_per_s)?;
-                burst.as_ref().map_or(Ok(()), BurstSpec::validate)?;
+                burst.map_or(Ok(()), validate_burst)?;
                 self.validate_open_count(rate_per_s)?;
             }
-            ModelSpec::Closed { think } => think.map_or(Ok(()), ThinkSpec::validate)?,
+            ModelSpec::Closed { think } => think.map_or(Ok(()), validate_think)?,
         }
         self.validate_connections_from()?;
         self.validate_steps()?;
-        if let ProtocolSpec::Http2 { streams } = self.protocol
-            && !(1..=STREAMS_MAX).contains(&streams)
-        {
-            return out_of_range("streams", streams, format!("use 1 to {STREAMS_MAX}"));
-        }
+        self.validate_streams()?;
         if self.requests_per_connection == Some(0) {
             return out_of_range("per-connection", 0, "use at least 1");
         }
-        self.tls.as_ref().map_or(Ok(()), TlsSpec::validate)
+        self.tls.as_ref().map_or(Ok(()), |tls| tls.validate(&self.host))
+    }
+
+    fn validate_streams(&self) -> Result<(), EngineError> {
+        match (self.protocol, self.streams) {
+            (_, None) | (ProtocolSpec::Http2, Some(1..=STREAMS_MAX)) => Ok(()),
+            (ProtocolSpec::Http2, Some(streams)) => {
+                out_of_range("streams", streams, format!("use 1 to {STREAMS_MAX}"))
+            }
+            (ProtocolSpec::Http1, Some(_)) => {
+                let remedy = "add `protocol: http2`, or remove `streams`";
+                invalid("streams", "HTTP/1.1 has no streams", remedy)
+            }
+        }
     }
 
     fn validate_rates(&self, rate_per_s: f64, to_per_s: Option<f64>) -> Result<(), EngineError> {
@@ -71,7 +84,12 @@ impl LoadSpec {
                 format!("use at most {OPEN_COUNT_MAX}, or a duration"),
             );
         }
-        let slowest_per_s = self.steps.iter().filter_map(|step| step.rate_per_s).fold(rate_per_s, f64::min);
+        let slowest_per_s = self
+            .steps
+            .iter()
+            .filter_map(|step| step.rate)
+            .map(|Rate(per_s)| per_s)
+            .fold(rate_per_s, f64::min);
         if count as f64 / slowest_per_s * 1e9 > DURATION_MAX_NS as f64 {
             return invalid(
                 "requests",
@@ -108,9 +126,9 @@ impl LoadSpec {
                 format!("use at most {STEPS_MAX}"),
             );
         }
-        for StepSpec { connections, rate_per_s } in &self.steps {
+        for StepSpec { connections, rate } in &self.steps {
             connections.map_or(Ok(()), |connections| self.validate_connections(connections))?;
-            match (rate_per_s, self.model) {
+            match (rate, self.model) {
                 (Some(_), ModelSpec::Closed { .. }) => {
                     return invalid(
                         "steps",
@@ -118,7 +136,7 @@ impl LoadSpec {
                         "remove the rate, or use an open load",
                     );
                 }
-                (Some(rate_per_s), ModelSpec::Open { .. }) => validate_rate(*rate_per_s)?,
+                (Some(Rate(rate_per_s)), ModelSpec::Open { .. }) => validate_rate(*rate_per_s)?,
                 (None, _) => {}
             }
         }
@@ -138,48 +156,33 @@ impl LoadSpec {
     }
 }
 
-impl BurstSpec {
-    fn validate(&self) -> Result<(), EngineError> {
-        if self.every_ns < BURST_EVERY_MIN_NS || self.every_ns > DURATION_MAX_NS {
-            return invalid("burst", "the interval of the bursts is out of range", "use 1ms to a week");
-        }
-        if self.length_ns == 0 || self.length_ns >= self.every_ns {
-            return invalid(
-                "burst",
-                "the length of a burst is not between zero and its interval",
-                "use a shorter length, like 5000/s:200ms/1s",
-            );
-        }
-        match self.rate_per_s > 0.0 && self.rate_per_s <= RATE_MAX_PER_S {
-            true => Ok(()),
-            false => invalid(
-                "burst",
-                "the rate is out of range",
-                format!("use more than 0/s and at most {RATE_MAX_PER_S}/s"),
-            ),
-        }
+fn validate_burst(burst: Burst) -> Result<(), EngineError> {
+    let (length, every) = (burst.length.0, burst.every.0);
+    if !(BURST_EVERY_MIN..=Duration::from_nanos(DURATION_MAX_NS)).contains(&every) {
+        return invalid("burst", "the interval of the bursts is out of range", "use 1ms to a week");
+    }
+    if length.is_zero() || length >= every {
+        return invalid(
+            "burst",
+            "the length of a burst is not between zero and its interval",
+            "use a shorter length, like 5000/s:200ms/1s",
+        );
+    }
+    match burst.rate.0 > 0.0 && burst.rate.0 <= RATE_MAX_PER_S {
+        true => Ok(()),
+        false => invalid(
+            "burst",
+            "the rate is out of range",
+            format!("use more than 0/s and at most {RATE_MAX_PER_S}/s"),
+        ),
     }
 }
 
-impl ThinkSpec {
-    fn validate(self) -> Result<(), EngineError> {
-        let (Self::Const(ns) | Self::Exp(ns)) = self;
-        match (1..=TIMEOUT_MAX_NS).contains(&ns) {
-            true => Ok(()),
-            false => invalid("think", "the think time is out of range", "use more than 0 and at most 1h"),
-        }
-    }
-}
-
-impl TlsSpec {
-    fn validate(&self) -> Result<(), EngineError> {
-        if self.server_name.is_empty() {
-            return invalid("sni", "the server name is empty", "remove it to use the host of the URL");
-        }
-        match (0.0..=1.0).contains(&self.resumption) {
-            true => Ok(()),
-            false => out_of_range("resumption", self.resumption, "use a share from 0 to 1"),
-        }
+fn validate_think(think: Pause) -> Result<(), EngineError> {
+    let (Pause::Const(time) | Pause::Exp(time)) = think;
+    match !time.0.is_zero() && time.0 <= Duration::from_nanos(TIMEOUT_MAX_NS) {
+        true => Ok(()),
+        false => invalid("think", "the think time is out of range", "use more than 0 and at most 1h"),
     }
 }
 
@@ -196,8 +199,10 @@ fn validate_rate(rate_per_s: f64) -> Result<(), EngineError> {
 
 #[cfg(test)]
 mod tests {
+    use weir_document::Time;
+
     use super::*;
-    use crate::spec::{RequestSpec, Spacing};
+    use crate::spec::{RequestSpec, Resumption, Spacing, TlsSpec};
 
     const S: u64 = 1_000_000_000;
 
@@ -210,7 +215,11 @@ mod tests {
         }
     }
 
-    fn open(rate_per_s: f64, rate_to_per_s: Option<f64>, burst: Option<BurstSpec>) -> ModelSpec {
+    fn time(ns: u64) -> Time {
+        Time(Duration::from_nanos(ns))
+    }
+
+    fn open(rate_per_s: f64, rate_to_per_s: Option<f64>, burst: Option<Burst>) -> ModelSpec {
         ModelSpec::Open { rate_per_s, rate_to_per_s, burst, spacing: Spacing::Poisson }
     }
 
@@ -234,16 +243,18 @@ mod tests {
         assert!(steady(|spec| spec.model = open(10.0, None, None)));
         assert!(!steady(|spec| spec.model = open(10.0, Some(20.0), None)));
         assert!(!steady(|spec| {
-            let burst = BurstSpec { rate_per_s: 20.0, length_ns: S / 5, every_ns: S };
+            let burst = "20/s:200ms/1s".parse().unwrap();
             spec.model = open(10.0, None, Some(burst));
         }));
         assert!(!steady(|spec| spec.connections_from = Some(1)));
-        assert!(!steady(|spec| spec.steps = vec![StepSpec { connections: Some(2), rate_per_s: None }; 2]));
+        assert!(!steady(|spec| spec.steps = vec![StepSpec { connections: Some(2), rate: None }; 2]));
     }
 
     #[test]
     fn shapes_that_make_no_sense_name_their_field() {
-        let burst = |rate_per_s, length_ns, every_ns| Some(BurstSpec { rate_per_s, length_ns, every_ns });
+        let burst = |rate_per_s, length_ns, every_ns| {
+            Some(Burst { rate: Rate(rate_per_s), length: time(length_ns), every: time(every_ns) })
+        };
         check(|_| {}, "");
         check(|spec| spec.model = open(0.0, Some(10.0), None), "");
         check(|spec| spec.model = open(10.0, Some(0.0), burst(5.0, S / 10, S)), "");
@@ -288,7 +299,7 @@ mod tests {
 
     #[test]
     fn steps_pauses_and_connections_that_make_no_sense_name_their_field() {
-        let step = |connections, rate_per_s| vec![StepSpec { connections, rate_per_s }];
+        let step = |connections, rate: Option<f64>| vec![StepSpec { connections, rate: rate.map(Rate) }];
         check(|spec| spec.steps = step(Some(60), None), "");
         check(|spec| spec.steps = step(Some(0), None), "connections: `0` is out of range");
         check(|spec| spec.steps = step(None, Some(5.0)), "steps: a closed load cannot have a rate");
@@ -315,26 +326,34 @@ mod tests {
             },
             "duration: the steps last longer",
         );
-        check(|spec| spec.model = ModelSpec::Closed { think: Some(ThinkSpec::Exp(S)) }, "");
+        check(|spec| spec.model = ModelSpec::Closed { think: Some(Pause::Exp(time(S))) }, "");
         check(
-            |spec| spec.model = ModelSpec::Closed { think: Some(ThinkSpec::Const(0)) },
+            |spec| spec.model = ModelSpec::Closed { think: Some(Pause::Const(time(0))) },
             "think: the think time is out of range",
         );
-        check(|spec| spec.protocol = ProtocolSpec::Http2 { streams: 16 }, "");
-        check(|spec| spec.protocol = ProtocolSpec::Http2 { streams: 0 }, "streams: `0` is out of range");
+        let http2 = |streams| {
+            move |spec: &mut LoadSpec| (spec.protocol, spec.streams) = (ProtocolSpec::Http2, Some(streams))
+        };
+        check(http2(16), "");
+        check(http2(0), "streams: `0` is out of range");
+        check(http2(STREAMS_MAX + 1), "streams: `10001` is out of range");
+        check(|spec| spec.streams = Some(1), "streams: HTTP/1.1 has no streams");
         check(|spec| spec.requests_per_connection = Some(0), "per-connection: `0` is out of range");
-        let tls = |server_name: &str, resumption| {
-            Some(TlsSpec {
-                server_name: server_name.into(),
-                ca: None,
-                insecure: false,
-                client: None,
-                resumption,
-                version: None,
-            })
+        let tls = |sni: &str, share| {
+            let resumption = Some(Resumption(share));
+            Some(TlsSpec { sni: Some(sni.into()), resumption, ..TlsSpec::default() })
         };
         check(|spec| spec.tls = tls("a.example", 0.5), "");
         check(|spec| spec.tls = tls("", 0.5), "sni: the server name is empty");
         check(|spec| spec.tls = tls("a.example", 1.5), "resumption: `1.5` is out of range");
+        let of_host = |spec: &mut LoadSpec| spec.tls = Some(TlsSpec::default());
+        check(of_host, "sni: the server name is empty");
+        check(|spec| (of_host(spec), spec.host = "a.example".into()).1, "");
+        let client = |cert: Option<&str>, key: Option<&str>| {
+            let tls = TlsSpec { cert: cert.map(Into::into), key: key.map(Into::into), ..TlsSpec::default() };
+            move |spec: &mut LoadSpec| (spec.host, spec.tls) = ("a.example".into(), Some(tls))
+        };
+        check(client(Some("a.pem"), None), "cert: the certificate has no key");
+        check(client(None, Some("a.key")), "key: the key has no certificate");
     }
 }

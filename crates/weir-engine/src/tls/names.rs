@@ -25,13 +25,13 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// The names of `spec`: its domains, else the one name of `tls`.
+    /// The names of `spec`: its domains, else the one name of `tls`, else its host.
     ///
     /// # Errors
     /// When one is neither a name nor an address.
     pub(crate) fn new(spec: &LoadSpec, tls: &TlsSpec) -> Result<Self, EngineError> {
         let names: Vec<_> = match spec.domains.as_slice() {
-            [] => vec![server_name(&tls.server_name)?],
+            [] => vec![server_name(tls.sni.as_deref().unwrap_or(&spec.host))?],
             domains => domains.iter().map(|domain| server_name(domain)).collect::<Result<_, _>>()?,
         };
         let is_drawn = !spec.domain_weights.is_empty();
@@ -77,15 +77,8 @@ mod tests {
         Names::new(&spec, &tls("other.test")).unwrap()
     }
 
-    fn tls(server_name: &str) -> TlsSpec {
-        TlsSpec {
-            server_name: server_name.into(),
-            ca: None,
-            insecure: false,
-            client: None,
-            resumption: 1.0,
-            version: None,
-        }
+    fn tls(sni: &str) -> TlsSpec {
+        TlsSpec { sni: Some(sni.into()), ..TlsSpec::default() }
     }
 
     #[test]
@@ -98,6 +91,9 @@ mod tests {
         assert_eq!(of(1, 1).1, ServerName::try_from("b.test").unwrap());
         let one = Names::new(&LoadSpec::default(), &tls("other.test")).unwrap();
         assert_eq!((one.len(), one.pick(7, 1).1), (1, ServerName::try_from("other.test").unwrap()));
+        let of_host = LoadSpec { host: "host.test".into(), ..LoadSpec::default() };
+        let host = Names::new(&of_host, &TlsSpec::default()).unwrap();
+        assert_eq!(host.pick(0, 1).1, ServerName::try_from("host.test").unwrap());
     }
 
     #[test]

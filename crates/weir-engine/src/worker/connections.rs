@@ -98,7 +98,7 @@ impl Connection {
     fn new(protocol: ProtocolSpec) -> Self {
         let talk = match protocol {
             ProtocolSpec::Http1 => Talk::Http1(Http1::new()),
-            ProtocolSpec::Http2 { .. } => Talk::Http2(None),
+            ProtocolSpec::Http2 => Talk::Http2(None),
         };
         Self { link: Link::new(), talk, requests: 0 }
     }
@@ -132,10 +132,7 @@ impl Net {
             connections: (0..plan.connections).map(|_| Connection::new(plan.protocol)).collect(),
             first: plan.connections_first,
             buffers: Buffers::new(dialing.tls.is_some()),
-            streams: match plan.protocol {
-                ProtocolSpec::Http1 => 1,
-                ProtocolSpec::Http2 { streams } => streams as usize,
-            },
+            streams: plan.streams as usize,
             has_domains: plan.has_domains && dialing.tls.is_some(),
             is_stamped: dialing.is_stamped,
             dialing,

@@ -21,6 +21,7 @@ fn what_was_said_before_the_first_request_is_no_answer() {
         connections: 1,
         connections_first: 1,
         protocol: ProtocolSpec::Http1,
+        streams: 1,
         dialing: Dialing { addresses, tls: None, is_stamped: false },
         requests: RequestSource::new(&LoadSpec { requests: vec![get], ..LoadSpec::default() }).unwrap(),
         has_domains: false,

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rustls::pki_types::PrivateKeyDer;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
-use weir_engine::{Body, LoadSpec, ProtocolSpec, TlsSpec, TlsVersion};
+use weir_engine::{Body, LoadSpec, ProtocolSpec, Resumption, TlsSpec, TlsVersion};
 use weir_results::Errors;
 
 use crate::load::{closed, drive};
@@ -77,7 +77,7 @@ fn listener() -> TcpListener {
 }
 
 fn http2(address: SocketAddr, count: u64) -> LoadSpec {
-    LoadSpec { protocol: ProtocolSpec::Http2 { streams: 1 }, ..closed(address, count) }
+    LoadSpec { protocol: ProtocolSpec::Http2, ..closed(address, count) }
 }
 
 /// A server whose SETTINGS stand in one segment with the end of its handshake.
@@ -117,12 +117,11 @@ fn greets_with_its_handshake() -> SocketAddr {
 fn settings_that_come_with_the_end_of_the_handshake_are_read() {
     for version in [TlsVersion::V12, TlsVersion::V13] {
         let tls = TlsSpec {
-            server_name: "peer.example".into(),
-            ca: None,
+            sni: Some("peer.example".into()),
             insecure: true,
-            client: None,
-            resumption: 0.0,
+            resumption: Some(Resumption(0.0)),
             version: Some(version),
+            ..TlsSpec::default()
         };
         let spec = LoadSpec { tls: Some(tls), ..http2(greets_with_its_handshake(), 40) };
         let record = drive(&spec);

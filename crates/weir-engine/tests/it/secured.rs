@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rustls::pki_types::PrivateKeyDer;
 use rustls::{ServerConfig, ServerConnection};
-use weir_engine::{LoadSpec, TlsSpec};
+use weir_engine::{LoadSpec, Resumption, TlsSpec};
 use weir_results::Errors;
 
 use crate::load::{closed, drive};
@@ -60,12 +60,10 @@ fn a_session_that_ends_with_its_answer_is_over_though_its_socket_is_open() {
     let with_length = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
     for answer in [until_the_end, with_length] {
         let tls = TlsSpec {
-            server_name: "peer.example".into(),
-            ca: None,
+            sni: Some("peer.example".into()),
             insecure: true,
-            client: None,
-            resumption: 0.0,
-            version: None,
+            resumption: Some(Resumption(0.0)),
+            ..TlsSpec::default()
         };
         let spec = LoadSpec { tls: Some(tls), ..closed(ends_with_its_answer(answer), 40) };
         let record = drive(&spec);

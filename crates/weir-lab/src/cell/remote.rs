@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use weir_analysis::quantity;
 use weir_document::Problem;
-use weir_engine::RequestSpec;
-use weir_results::{Part, Role, Usage, UsageSecond};
+use weir_engine::{RequestSpec, TlsSpec};
+use weir_results::{ArrivalModel, Part, Role, Usage, UsageSecond};
 use weir_rig::RigError;
 use weir_rig::prometheus::{Account, Known, Prometheus, Reading, Readings, Span};
 
@@ -18,7 +18,7 @@ use super::error::{CellError, failed};
 use crate::LabError;
 use crate::progress::Observer;
 use crate::scenario::setting::{Setting, requests, setting};
-use crate::scenario::{Gateway, Load, Model, Popularity, Scenario, Tls, Url};
+use crate::scenario::{Gateway, Load, Popularity, Scenario, Url};
 
 /// Time-out of the request that checks whether a gateway responds.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
@@ -38,7 +38,7 @@ pub(crate) struct RemoteTarget {
     name: String,
     /// The value of Host.
     authority: String,
-    tls: Option<Tls>,
+    tls: Option<TlsSpec>,
 }
 
 /// A remote gateway, as found before the first cell.
@@ -79,7 +79,7 @@ impl RemoteTarget {
         let through = Self::of(gateway)?;
         let url = gateway.remote.direct.clone()?;
         // Its certificate has another name than the gateway's.
-        let tls = gateway.remote.tls.clone().map(|tls| Tls { sni: None, ..tls });
+        let tls = gateway.remote.tls.clone().map(|tls| TlsSpec { sni: None, ..tls });
         let tls = url.is_secure.then(|| tls.unwrap_or_default());
         Some(Self { name: url.host.clone(), url, authority: through.authority, tls })
     }
@@ -115,7 +115,7 @@ impl RemoteTarget {
         self.connect()?;
         let first = scenario.loads.iter().next();
         let load = Load {
-            model: Model::Closed,
+            model: ArrivalModel::Closed,
             connections: weir_document::Levels::Constant(1),
             requests: Some(1),
             protocol: first.and_then(|(_, load)| load.protocol),
@@ -279,9 +279,9 @@ pub(crate) fn destinations(scenario: &Scenario) -> Vec<String> {
 fn load_words(name: &str, load: &Load) -> String {
     let connections = quantity::counted(load.connections.greatest().into(), "connection");
     let arrivals = match (load.model, load.mean_rate_per_s()) {
-        (Model::Closed, _) => "closed".to_owned(),
-        (Model::Open, Some(rate)) => format!("open, {}", quantity::rate(rate)),
-        (Model::Open, None) => "open, rate found by a pilot".to_owned(),
+        (ArrivalModel::Closed, _) => "closed".to_owned(),
+        (ArrivalModel::Open, Some(rate)) => format!("open, {}", quantity::rate(rate)),
+        (ArrivalModel::Open, None) => "open, rate found by a pilot".to_owned(),
     };
     format!("{name} ({arrivals}, at most {connections})")
 }

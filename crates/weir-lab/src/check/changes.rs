@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use weir_results::Changed;
+use weir_results::{ArrivalModel, Changed};
 
 use super::REQUESTS_MAX;
 use super::problem::{Problems, suggestion};
-use crate::scenario::{CHANGED, CertificateScope, Changes, Load, Model, Scenario};
+use crate::scenario::{CHANGED, CertificateScope, Changes, Load, Scenario};
 
 /// Minimum time between two changes: weir sends requests after each until one finds it in effect.
 const EVERY_MIN: Duration = Duration::from_millis(100);
@@ -18,7 +18,7 @@ pub(super) fn check_rates(scenario: &Scenario, name: &str, load: &Load, found: &
         return;
     }
     let at = ["loads", name, "rates"];
-    if load.model == Model::Closed {
+    if load.model == ArrivalModel::Closed {
         found.add(&at, "a closed load cannot have rates", "remove the rates, or use `model: open`");
     }
     let others = [("rate", load.rate.is_some()), ("steps", !load.steps.is_empty())];

@@ -18,10 +18,10 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use weir_analysis::compare::Measure;
-use weir_engine::RequestSpec;
 use weir_engine::request_file;
+use weir_engine::{ProtocolSpec, RequestSpec};
 use weir_results::words::counted;
-use weir_results::{DIRECT, is_baseline};
+use weir_results::{ArrivalModel, DIRECT, is_baseline};
 
 use self::changes::{check_changes, check_rates};
 use self::faults::check_faults;
@@ -37,7 +37,7 @@ use self::silent::check_silent;
 use self::slow::check_slow;
 use crate::scenario::secured::supposed;
 use crate::scenario::setting::setting;
-use crate::scenario::{Gateway, Limit, Load, Model, Network, Paths, Protocol, Scenario, Topology};
+use crate::scenario::{Gateway, Limit, Load, Network, Paths, Scenario, Topology};
 
 /// Minimum memory limit: below it no process starts.
 const MEMORY_MIN_BYTES: u64 = 4 << 20;
@@ -296,17 +296,17 @@ fn check_model(name: &str, load: &Load, found: &mut Problems) {
     let at = |field| ["loads", name, field];
     let rated = load.rate.is_some() || load.steps.iter().any(|step| step.rate.is_some());
     match (load.model, rated) {
-        (Model::Open, false) => {
+        (ArrivalModel::Open, false) => {
             let remedy = "add one, like `rate: 5000/s`, or use `model: closed`";
             found.add(&at("rate"), "an open load needs a rate", remedy);
         }
-        (Model::Closed, true) => {
+        (ArrivalModel::Closed, true) => {
             let remedy = "remove the rate, or use `model: open`";
             found.add(&at("rate"), "a closed load cannot have a rate", remedy);
         }
         _ => {}
     }
-    if load.model == Model::Closed && load.spacing.is_some() {
+    if load.model == ArrivalModel::Closed && load.spacing.is_some() {
         let message = "a closed load cannot have a spacing: it sends after each response";
         found.add(&at("spacing"), message, "remove the spacing, or use `model: open`");
     }
@@ -346,7 +346,7 @@ fn check_listener(scenario: &Scenario, name: &str, load: &Load, found: &mut Prob
         return;
     }
     check_secure_load(scenario, name, load, found);
-    if load.protocol == Some(Protocol::Http2) {
+    if load.protocol == Some(ProtocolSpec::Http2) {
         let message = "the gateways listen for HTTP/1.1 only";
         found.add(&at("protocol"), message, "remove it; `weir load --http2` sends HTTP/2 to any server");
     }

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use weir_results::ArrivalModel;
+
 use super::problem::Problems;
-use crate::scenario::{Model, ObjectiveSpec, Scenario};
+use crate::scenario::{ObjectiveSpec, Scenario};
 
 /// Checks every objective.
 pub(super) fn check_objectives(scenario: &Scenario, found: &mut Problems) {
@@ -11,11 +13,11 @@ pub(super) fn check_objectives(scenario: &Scenario, found: &mut Problems) {
     for (place, gateway) in scenario.gateways.iter().enumerate() {
         check(&["gateways", &place.to_string(), "objective"], gateway.objective.as_ref(), found);
     }
-    let has_open = scenario.loads.iter().any(|(_, load)| load.model == Model::Open);
+    let has_open = scenario.loads.iter().any(|(_, load)| load.model == ArrivalModel::Open);
     for (name, load) in scenario.loads.iter() {
         check(&["loads", name, "objective"], load.objective.as_ref(), found);
         let latency = load.objective.as_ref().and_then(|objective| objective.latencies().first().copied());
-        if let Some((limit, _)) = latency.filter(|_| has_open && load.model == Model::Closed) {
+        if let Some((limit, _)) = latency.filter(|_| has_open && load.model == ArrivalModel::Closed) {
             let message = "the latency of a closed load is not judged if the scenario has open loads";
             let remedy = "move the objective to an open load, or limit `errors` here";
             found.add(&["loads", name, "objective", limit], message, remedy);

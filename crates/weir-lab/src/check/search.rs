@@ -2,9 +2,10 @@
 
 use weir_analysis::capacity::unsearchable;
 use weir_document::Levels;
+use weir_results::ArrivalModel;
 
 use super::problem::Problems;
-use crate::scenario::{Load, Model, Scenario, Search};
+use crate::scenario::{Load, Scenario, Search};
 
 /// Fewer trials find no limit, and more take hours.
 const TRIALS: std::ops::RangeInclusive<u32> = 10..=1_000;
@@ -22,7 +23,7 @@ pub(super) fn check_search(
 ) {
     let at = |field| ["loads", name, field];
     let of_search = |field| ["loads", name, "search", field];
-    if load.model == Model::Closed {
+    if load.model == ArrivalModel::Closed {
         let message = "a closed load cannot search for a capacity: a search varies the rate";
         return found.add(&at("search"), message, "use `model: open`");
     }

@@ -1,7 +1,9 @@
 //! Checks rates that are shares of a capacity, and the second direct baseline.
 
+use weir_results::ArrivalModel;
+
 use super::problem::Problems;
-use crate::scenario::{Load, Model, Scenario};
+use crate::scenario::{Load, Scenario};
 
 pub(super) fn check_share(scenario: &Scenario, name: &str, load: &Load, found: &mut Problems) {
     let at = |field| ["loads", name, field];
@@ -10,7 +12,7 @@ pub(super) fn check_share(scenario: &Scenario, name: &str, load: &Load, found: &
             let message = "`of` needs a rate that is a share, and this rate is absolute";
             found.add(&at("of"), message, "remove `of`, or use a rate like 30%");
         }
-    } else if load.model == Model::Open && scenario.is_elsewhere() {
+    } else if load.model == ArrivalModel::Open && scenario.is_elsewhere() {
         let message =
             "a share needs the capacity of the gateway, which weir does not measure on remote gateways";
         let field = if load.one_of.is_some() { "rates" } else { "rate" };

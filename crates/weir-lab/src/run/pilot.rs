@@ -6,15 +6,15 @@
 use std::time::Duration;
 
 use weir_analysis::{Axes, axes_words, bound_name, quantity};
-use weir_document::{Levels, Time};
-use weir_results::{BoundBy, Carried, CellKey, CellOutcome, Measurement, Reason};
+use weir_document::{Levels, Named, Time};
+use weir_results::{ArrivalModel, BoundBy, Carried, CellKey, CellOutcome, Measurement, Reason};
 
 use crate::LabError;
 use crate::cell::Lab;
 use crate::plan::cell_time;
 use crate::plan::estimate::TimeEstimate;
 use crate::read::Checked;
-use crate::scenario::{Load, Model, Named, Scenario};
+use crate::scenario::{Load, Scenario};
 
 /// Maximum length of a trial's warm-up and sustained phase.
 const WARMUP: Duration = Duration::from_millis(500);
@@ -159,7 +159,7 @@ impl Trial {
 /// The closed load with the same requests and connections as `load`.
 fn closed(load: &Load) -> Load {
     Load {
-        model: Model::Closed,
+        model: ArrivalModel::Closed,
         connections: Levels::Constant(load.connections.greatest()),
         search: None,
         rate: None,
@@ -242,7 +242,7 @@ loads:
         let trial = &trials(&checked)[0];
         let loads: Vec<(&str, &Load)> = trial.scenario.loads.iter().collect();
         assert_eq!(loads.iter().map(|(name, _)| *name).collect::<Vec<_>>(), ["low", "create"]);
-        assert!(loads.iter().all(|(_, load)| load.model == Model::Closed && load.rate.is_none()));
+        assert!(loads.iter().all(|(_, load)| load.model == ArrivalModel::Closed && load.rate.is_none()));
         assert_eq!(loads[1].1.mix.len(), 1);
         assert_eq!((trial.scenario.warmup.0, trial.scenario.duration.0), (WARMUP, PHASE));
         assert!(pilot_time(&checked).min > 4 * (WARMUP + PHASE), "two loads through two gateways");

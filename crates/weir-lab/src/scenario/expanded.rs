@@ -1,8 +1,8 @@
 //! Expands loads with several rates to one load per rate.
 
-use weir_document::{AskedRate, Levels};
+use weir_document::{AskedRate, Levels, Named};
 
-use super::{Load, Named, Scenario};
+use super::{Load, Scenario};
 
 impl Load {
     /// The load itself, or one load per rate in ascending order.

@@ -9,9 +9,11 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
+use weir_document::Named;
+use weir_engine::TlsSpec;
 use weir_rig::REMOTE;
 
-use super::{Limit, Named, ObjectiveSpec, PrometheusSource, Remote, Tls, Url};
+use super::{Limit, ObjectiveSpec, PrometheusSource, Remote, Url};
 
 /// A gateway under test.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -111,7 +113,7 @@ struct Written {
     direct: Option<Url>,
     /// Driver `remote`: TLS on the connections to a URL of https.
     #[serde(default)]
-    tls: Option<Tls>,
+    tls: Option<TlsSpec>,
     /// Driver `remote`: the limits that it has where it runs; weir sets none there.
     #[serde(default)]
     limits: Option<Limit>,

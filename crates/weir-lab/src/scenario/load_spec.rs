@@ -5,14 +5,12 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use weir_document::{AskedRate, Levels, Pause, Problem, Rate};
-use weir_engine::{
-    Body, BurstSpec, ChecksSpec, ClientCertificate, EngineError, LoadSpec, ModelSpec, ProtocolSpec,
-    RequestFileSpec, RequestSpec, StepSpec, ThinkSpec, TlsSpec,
-};
+use weir_document::{AskedRate, Levels, Problem, Rate};
+use weir_engine::{Body, EngineError, LoadSpec, ModelSpec, RequestFileSpec, RequestSpec, StepSpec};
+use weir_results::ArrivalModel;
 
 use super::setting::Setting;
-use super::{Checks, Load, Model, Popularity, Protocol, Request, Spacing, Step, Tls, TlsVersion};
+use super::{Load, Popularity, Request};
 use crate::clock::whole_ns;
 
 /// Maximum size of a file with a body or tokens.
@@ -67,10 +65,12 @@ impl Load {
         let Requests { mix: requests, file: request_file, domains } = self.requests_of(&setting)?;
         let spec = LoadSpec {
             connect: setting.connect,
+            host: setting.host,
             resolve: setting.resolve,
             addresses: setting.addresses,
-            tls: self.tls.as_ref().map(|tls| tls.spec(&setting.host)).transpose()?,
-            protocol: self.protocol_spec()?,
+            tls: self.tls.clone(),
+            protocol: self.protocol.unwrap_or_default(),
+            streams: self.streams,
             requests,
             request_file,
             domain_weights: self.domain_weights(&domains),
@@ -112,7 +112,7 @@ impl Load {
         let steps = self.steps.len().max(self.connections.steps().len()).max(rate_steps).max(1);
         match self.requests {
             None => Some(self.duration.map_or(otherwise, |duration| duration.0) * steps as u32),
-            Some(_) if self.model == Model::Closed => None,
+            Some(_) if self.model == ArrivalModel::Closed => None,
             Some(count) => {
                 let rates = self.rates();
                 let once = steps / rates.len().max(1);
@@ -195,10 +195,7 @@ impl Load {
                 Levels::Constant(connections) => Some(*connections),
                 _ => None,
             };
-            let spec = |step: &Step| StepSpec {
-                connections: step.connections.or(own),
-                rate_per_s: step.rate.map(|rate| rate.0),
-            };
+            let spec = |step: &StepSpec| StepSpec { connections: step.connections.or(own), rate: step.rate };
             return Ok(self.steps.iter().map(spec).collect());
         }
         if !connections.is_empty() && !rates.is_empty() && connections.len() != rates.len() {
@@ -211,18 +208,18 @@ impl Load {
         }
         let spec = |at: usize| StepSpec {
             connections: connections.get(at).copied(),
-            rate_per_s: rates.get(at).copied(),
+            rate: rates.get(at).copied().map(Rate),
         };
         Ok((0..connections.len().max(rates.len())).map(spec).collect())
     }
 
     fn model_spec(&self, shape: &Shape) -> Result<ModelSpec, Problem> {
         match (self.model, shape.rate_per_s) {
-            (Model::Open, None) => {
+            (ArrivalModel::Open, None) => {
                 let remedy = "add one, like `rate: 5000/s`, or use a closed load";
                 Err(problem("rate", "an open load needs a rate", remedy))
             }
-            (Model::Open, Some(rate_per_s)) => {
+            (ArrivalModel::Open, Some(rate_per_s)) => {
                 if self.think.is_some() {
                     let remedy = "remove it: an open load does not wait for responses";
                     return Err(problem("think", "an open load cannot have think time", remedy));
@@ -230,18 +227,11 @@ impl Load {
                 Ok(ModelSpec::Open {
                     rate_per_s,
                     rate_to_per_s: shape.rate_to_per_s,
-                    burst: self.burst.map(|burst| BurstSpec {
-                        rate_per_s: burst.rate.0,
-                        length_ns: whole_ns(burst.length.0),
-                        every_ns: whole_ns(burst.every.0),
-                    }),
-                    spacing: match self.spacing {
-                        Some(Spacing::Even) => weir_engine::Spacing::Even,
-                        Some(Spacing::Poisson) | None => weir_engine::Spacing::Poisson,
-                    },
+                    burst: self.burst,
+                    spacing: self.spacing.unwrap_or_default(),
                 })
             }
-            (Model::Closed, _) => {
+            (ArrivalModel::Closed, _) => {
                 let remedy = "leave it out, or make it an open load: `model: open`";
                 let open = [
                     ("rate", self.rate.is_some()),
@@ -259,22 +249,7 @@ impl Load {
                         remedy,
                     ));
                 }
-                let think = self.think.map(|pause| match pause {
-                    Pause::Const(time) => ThinkSpec::Const(whole_ns(time.0)),
-                    Pause::Exp(time) => ThinkSpec::Exp(whole_ns(time.0)),
-                });
-                Ok(ModelSpec::Closed { think })
-            }
-        }
-    }
-
-    fn protocol_spec(&self) -> Result<ProtocolSpec, Problem> {
-        match (self.protocol, self.streams) {
-            (None | Some(Protocol::Http1), None) => Ok(ProtocolSpec::Http1),
-            (Some(Protocol::Http2), streams) => Ok(ProtocolSpec::Http2 { streams: streams.unwrap_or(1) }),
-            (None | Some(Protocol::Http1), Some(_)) => {
-                let remedy = "add `protocol: http2`, or remove `streams`";
-                Err(problem("streams", "HTTP/1.1 has no streams", remedy))
+                Ok(ModelSpec::Closed { think: self.think })
             }
         }
     }
@@ -352,46 +327,7 @@ impl Request {
             body: self.body.as_deref().map_or(Ok(Body::Text(String::new())), body)?,
             name: self.name.clone(),
             weight: self.weight.unwrap_or(1.0),
-            checks: self.checks.as_ref().map(Checks::spec).unwrap_or_default(),
-        })
-    }
-}
-
-impl Checks {
-    fn spec(&self) -> ChecksSpec {
-        ChecksSpec {
-            status: self.status.iter().map(|pattern| pattern.0.clone()).collect(),
-            headers: self.headers.0.clone(),
-            body_bytes: self.length.map(|length| length.0),
-            body_contains: self.body.clone(),
-        }
-    }
-}
-
-impl Tls {
-    fn spec(&self, host: &str) -> Result<TlsSpec, Problem> {
-        let client = match (&self.cert, &self.key) {
-            (Some(cert), Some(key)) => {
-                Some(ClientCertificate { certificate: cert.clone(), key: key.clone() })
-            }
-            (None, None) => None,
-            (Some(_), None) => {
-                return Err(problem("tls.cert", "the certificate has no key", "add `key`"));
-            }
-            (None, Some(_)) => {
-                return Err(problem("tls.key", "the key has no certificate", "add `cert`"));
-            }
-        };
-        Ok(TlsSpec {
-            server_name: self.sni.clone().unwrap_or_else(|| host.to_owned()),
-            ca: self.ca.clone(),
-            insecure: self.insecure,
-            client,
-            resumption: self.resumption.map_or(1.0, |resumption| resumption.0),
-            version: self.version.map(|version| match version {
-                TlsVersion::V12 => weir_engine::TlsVersion::V12,
-                TlsVersion::V13 => weir_engine::TlsVersion::V13,
-            }),
+            checks: self.checks.clone().unwrap_or_default(),
         })
     }
 }

@@ -4,14 +4,15 @@ use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use weir_document::{AskedRates, Burst, Counts, Levels, Pause, Rate, Time};
+use weir_document::{AskedRates, Burst, Counts, Levels, Named, Pause, Time};
+use weir_engine::{ProtocolSpec, Spacing, StepSpec, TlsSpec};
+use weir_results::ArrivalModel;
 
+use super::ObjectiveSpec;
 use super::popularity::Popularity;
 use super::rate_list::RateList;
 use super::request::Request;
 use super::search::Search;
-use super::tls::Tls;
-use super::{Named, ObjectiveSpec};
 
 /// The loads by name, in the order in which they run.
 pub type Loads = Named<Load>;
@@ -21,7 +22,7 @@ pub type Loads = Named<Load>;
 #[serde(deny_unknown_fields)]
 pub struct Load {
     /// The arrival model.
-    pub model: Model,
+    pub model: ArrivalModel,
     /// Connections to the gateway, over all workers: a number, a ramp `1..60` over the duration (closed model only), or
     /// steps `1..60..5` or `[1, 10, 60]`.
     #[serde(default = "default_connections")]
@@ -58,7 +59,7 @@ pub struct Load {
     pub think: Option<Pause>,
     /// Steps of connections and rates together, one after the other; `duration` or `requests` is that of each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub steps: Vec<Step>,
+    pub steps: Vec<StepSpec>,
     /// Sustained phase (of each step), where it is not the scenario's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration: Option<Time>,
@@ -67,7 +68,7 @@ pub struct Load {
     pub requests: Option<u64>,
     /// What is spoken on the connections; HTTP/1.1 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub protocol: Option<Protocol>,
+    pub protocol: Option<ProtocolSpec>,
     /// HTTP/2: requests in flight on each connection; 1 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub streams: Option<u32>,
@@ -76,7 +77,7 @@ pub struct Load {
     pub per_connection: Option<u64>,
     /// TLS on the connections.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tls: Option<Tls>,
+    pub tls: Option<TlsSpec>,
     /// What is sent, each in proportion to its weight; by default each path of the topology at each domain.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mix: Vec<Request>,
@@ -106,16 +107,6 @@ pub struct Load {
     pub spin: bool,
 }
 
-/// When requests start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Model {
-    /// Each connection sends when it has been answered.
-    Closed,
-    /// By a schedule that waits for nobody.
-    Open,
-}
-
 /// The gateway of whose throughput a rate is a share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -127,43 +118,11 @@ pub enum ShareOf {
     Greatest,
 }
 
-/// How the arrivals of an open load are spaced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Spacing {
-    /// Exponential gaps, as many independent clients make them.
-    Poisson,
-    /// Equal gaps.
-    Even,
-}
-
-/// What is spoken on the connections.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Protocol {
-    /// HTTP/1.1, one request at a time on a connection.
-    Http1,
-    /// HTTP/2: by ALPN over TLS, else by prior knowledge.
-    Http2,
-}
-
-/// A step of a load: what differs from the load's own.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Step {
-    /// Connections, over all workers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub connections: Option<u32>,
-    /// Rate of arrivals (open model only).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rate: Option<Rate>,
-}
-
 impl Default for Load {
     /// A closed load over 32 connections.
     fn default() -> Self {
         Self {
-            model: Model::Closed,
+            model: ArrivalModel::Closed,
             connections: default_connections(),
             rate: None,
             search: None,

@@ -10,7 +10,6 @@ mod faults;
 mod gateway;
 pub(crate) mod load_spec;
 mod loads;
-mod named;
 mod network;
 mod objective;
 mod origin;
@@ -24,16 +23,14 @@ pub(crate) mod setting;
 pub(crate) mod shares;
 mod silent;
 mod slow;
-mod tls;
 mod topology;
 mod url;
-mod word;
 
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use weir_document::{Size, Time};
+use weir_document::{Named, Size, Time};
 use weir_results::{Role, Thresholds};
 use weir_rig::Limits;
 
@@ -44,19 +41,17 @@ pub use changes::Changes;
 pub(crate) use expanded::name_at;
 pub use faults::ScheduledFault;
 pub use gateway::Gateway;
-pub use loads::{Load, Loads, Model, Protocol, ShareOf, Spacing, Step};
-pub use named::Named;
+pub use loads::{Load, Loads, ShareOf};
 pub use network::Network;
 pub use objective::{FindingLimit, ObjectiveSpec};
 pub use origin::{Origin, OriginFaults, OriginHttp2, OriginTls};
 pub use popularity::Popularity;
 pub use rate_list::RateList;
 pub use remote::{PrometheusSource, Remote};
-pub use request::{Check, Checks, Request, StatusPattern};
+pub use request::Request;
 pub use search::Search;
 pub use silent::SilentConnections;
 pub use slow::SlowClients;
-pub use tls::{Resumption, Tls, TlsVersion};
 pub use topology::{CertificateScope, ClientCertificate, Paths, Topology};
 pub use url::Url;
 

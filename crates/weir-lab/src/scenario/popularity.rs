@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::word::as_word;
+use weir_document::as_word;
 
 /// Greatest exponent: with more, nothing but the first is ever asked for.
 const EXPONENT_MAX: f64 = 10.0;

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use weir_engine::TlsSpec;
 use weir_rig::prometheus::{Credentials, MetricSet, PrometheusAddress, Queries};
 
-use super::{Limit, Tls, Url};
+use super::{Limit, Url};
 
 /// Where a gateway of the driver `remote` is, and who knows what it uses. Nothing of it holds for another driver.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -22,7 +23,7 @@ pub struct Remote {
     pub direct: Option<Url>,
     /// TLS on the connections to a URL of https.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub tls: Option<Tls>,
+    pub tls: Option<TlsSpec>,
     /// The limits that it has where it runs; weir sets none there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limits: Option<Limit>,

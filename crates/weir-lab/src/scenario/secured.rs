@@ -1,10 +1,11 @@
 //! Loads for gateways with TLS or bearer tokens.
 
+use weir_engine::{TlsSpec, TlsVersion};
 use weir_results::Measurement;
 use weir_rig::{Credentials, tokens};
 
 use super::setting::{Setting, requests};
-use super::{Load, Scenario, Tls, TlsVersion};
+use super::{Load, Scenario};
 
 /// What every gateway must negotiate with a client that supports both versions, and with one that supports only TLS 1.2,
 /// as a load's record names it.
@@ -26,7 +27,7 @@ pub(crate) fn secured(
         return (Load { tls: None, ..load }, setting);
     };
     let shows = credentials.shows_certificate;
-    load.tls = Some(Tls {
+    load.tls = Some(TlsSpec {
         ca: Some(files.ca.clone()),
         cert: shows.then(|| files.client.clone()),
         key: shows.then(|| files.client_key.clone()),
@@ -69,6 +70,7 @@ pub(crate) fn note(scenario: &Scenario, load: &Load, measurement: &Measurement, 
 mod tests {
     use std::path::PathBuf;
 
+    use weir_engine::Resumption;
     use weir_rig::Certificates;
 
     use super::*;
@@ -110,12 +112,12 @@ mod tests {
             Some(&credentials(false)),
         );
         let tls = spec.tls.unwrap();
-        assert_eq!((tls.ca, tls.client, tls.server_name.as_str()), (Some("ca".into()), None, "gateway.test"));
-        assert_eq!((tls.resumption, tls.insecure), (0.0, false));
+        assert_eq!((tls.ca, tls.cert, tls.key), (Some("ca".into()), None, None));
+        assert_eq!((tls.sni, spec.host.as_str()), (None, "gateway.test"));
+        assert_eq!((tls.resumption, tls.insecure), (Some(Resumption(0.0)), false));
         assert_eq!(spec.tokens, tokens(7, 2));
-        let client =
-            asked("paths: [/a], tls: true", "", Some(&credentials(true))).tls.unwrap().client.unwrap();
-        assert_eq!((client.certificate, client.key), (PathBuf::from("client"), PathBuf::from("client.key")));
+        let tls = asked("paths: [/a], tls: true", "", Some(&credentials(true))).tls.unwrap();
+        assert_eq!((tls.cert, tls.key), (Some("client".into()), Some("client.key".into())));
     }
 
     #[test]

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use serde_json::json;
 use weir_document::{AskedRate, Levels, Rate};
-use weir_engine::{BurstSpec, ModelSpec, RequestSpec, StepSpec, ThinkSpec};
-use weir_lab::scenario::{CertificateScope, Model, Scenario};
+use weir_engine::{ModelSpec, RequestSpec, StepSpec};
+use weir_lab::scenario::{CertificateScope, Scenario};
 use weir_lab::{Checked, Overrides, Source, built_in_names};
+use weir_results::ArrivalModel;
 
 use crate::{EXAMPLE, known, read, read_with, run_of};
 
@@ -24,7 +25,7 @@ fn the_example_of_the_design_is_read_as_it_stands() {
     assert_eq!(scenario.gateways.len(), 4);
     assert_eq!(scenario.loads.names().collect::<Vec<_>>(), ["full", "tail"]);
     assert_eq!(scenario.loads.named("full").unwrap().connections, Levels::Constant(10));
-    assert_eq!(scenario.loads.named("tail").unwrap().model, Model::Open);
+    assert_eq!(scenario.loads.named("tail").unwrap().model, ArrivalModel::Open);
     assert_eq!(scenario.duration.0, Duration::from_secs(60));
     assert_eq!(scenario.limits.data.unwrap().memory.unwrap().0, 128 << 20);
     assert_eq!(scenario.objective.unwrap().objective().latency_ns["p99"], 20_000_000);
@@ -109,10 +110,10 @@ fn users_limits_and_latency_of_ingress_sizing_are_crossed() {
         weir_lab::read(&Source::find("ingress-sizing").unwrap(), &Overrides::default(), &known()).unwrap();
     let names: Vec<_> = checked.scenario.gateways.iter().map(|gateway| gateway.name.as_str()).collect();
     assert_eq!(names, ["weir", "envoy", "nginx", "haproxy"]);
-    let users = checked.scenario.loads.iter().filter(|(_, load)| load.model == Model::Closed);
+    let users = checked.scenario.loads.iter().filter(|(_, load)| load.model == ArrivalModel::Closed);
     let users: Vec<u32> = users.map(|(_, load)| load.connections.greatest()).collect();
     assert_eq!(users, [4, 8, 12, 16]);
-    assert_eq!(checked.scenario.loads.iter().filter(|(_, load)| load.model == Model::Open).count(), 1);
+    assert_eq!(checked.scenario.loads.iter().filter(|(_, load)| load.model == ArrivalModel::Open).count(), 1);
     assert_eq!(checked.scenario.origin.replicas, Some(3));
     assert_eq!(cpus(&checked), [0.25, 0.5, 0.75, 1.0].map(Some));
 }
@@ -291,11 +292,10 @@ fn a_load_says_everything_that_flags_say() {
         scenario.loads.named(name).unwrap().spec(setting).unwrap()
     };
     let shop = spec("shop");
-    let burst = BurstSpec { rate_per_s: 900.0, length_ns: 100_000_000, every_ns: 1_000_000_000 };
     let model = ModelSpec::Open {
         rate_per_s: 100.0,
         rate_to_per_s: Some(500.0),
-        burst: Some(burst),
+        burst: "900/s:100ms/1s".parse().ok(),
         spacing: weir_engine::Spacing::Even,
     };
     assert_eq!((shop.model, shop.duration_ns, shop.spin), (model, Some(3_000_000_000), true));
@@ -303,13 +303,16 @@ fn a_load_says_everything_that_flags_say() {
     let put = &shop.requests[0];
     assert_eq!(put.headers, [("Host", "{domain}"), ("X-A", "b")].map(|(n, v)| (n.to_owned(), v.to_owned())));
     assert_eq!((put.method.as_str(), put.weight, put.name.as_deref()), ("PUT", 3.0, Some("put")));
-    assert_eq!((put.checks.status.as_slice(), put.checks.body_bytes), (&["2xx".to_owned()][..], Some(2)));
+    assert_eq!(
+        (put.checks.status.as_slice(), put.checks.length),
+        (&["2xx".parse().unwrap()][..], "2B".parse().ok())
+    );
     let users = spec("users");
     assert_eq!((users.connections, users.request_count, users.duration_ns), (41, Some(100), None));
     let connections: Vec<_> = users.steps.iter().map(|step| step.connections).collect();
     assert_eq!(connections, [Some(1), Some(21), Some(41)]);
-    assert_eq!(users.model, ModelSpec::Closed { think: Some(ThinkSpec::Exp(5_000_000)) });
+    assert_eq!(users.model, ModelSpec::Closed { think: "exp:5ms".parse().ok() });
     let both = spec("both");
-    assert_eq!(both.steps[1], StepSpec { connections: Some(8), rate_per_s: Some(30.0) });
+    assert_eq!(both.steps[1], StepSpec { connections: Some(8), rate: Some(Rate(30.0)) });
     assert_eq!(both.model, ModelSpec::open(10.0, weir_engine::Spacing::Poisson));
 }

@@ -11,12 +11,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use weir_analysis::{Evidence, judge};
-use weir_document::Problem;
-use weir_document::{AskedRate, Levels};
-use weir_engine::{EngineError, LoadSpec};
-use weir_lab::scenario::{Checks, Load, Model, Named, Protocol, Request, Spacing, Tls};
+use weir_document::{AskedRate, Levels, Named, Problem};
+use weir_engine::{ChecksSpec, EngineError, LoadSpec, ProtocolSpec, Spacing, TlsSpec};
+use weir_lab::scenario::{Load, Request};
 use weir_lab::{Setting, load_problem};
-use weir_results::{Judgement, LoadRecord, Thresholds};
+use weir_results::{ArrivalModel, Judgement, LoadRecord, Thresholds};
 
 use crate::failure::{Exit, Failure};
 pub(crate) use args::Args;
@@ -120,7 +119,7 @@ fn load(args: &Args, targets: &[Target]) -> Result<Load, Failure> {
     let (shape, requests, connections) = (&args.shape, &args.requests, &args.connections);
     let is_http2 = connections.http2 || connections.streams.is_some();
     Ok(Load {
-        model: if shape.rate.is_some() { Model::Open } else { Model::Closed },
+        model: if shape.rate.is_some() { ArrivalModel::Open } else { ArrivalModel::Closed },
         connections: shape.connections.clone().unwrap_or(Levels::Constant(32)),
         rate: shape.rate.as_ref().map(|rates| rates.map(AskedRate::Rate)),
         of: None,
@@ -133,7 +132,7 @@ fn load(args: &Args, targets: &[Target]) -> Result<Load, Failure> {
         steps: Vec::new(),
         duration: shape.duration,
         requests: shape.requests,
-        protocol: is_http2.then_some(Protocol::Http2),
+        protocol: is_http2.then_some(ProtocolSpec::Http2),
         streams: connections.streams,
         per_connection: connections.per_connection,
         tls: tls(args, targets[0].is_secure)?,
@@ -179,13 +178,13 @@ fn request(args: &Args, path: &str) -> Result<Request, Failure> {
         body: args.body.clone(),
         weight: None,
         name: args.name.clone(),
-        checks: (!args.checks.is_empty()).then(|| Checks::of(&args.checks)),
+        checks: (!args.checks.is_empty()).then(|| ChecksSpec::of(&args.checks)),
     })
 }
 
-fn tls(args: &Args, is_secure: bool) -> Result<Option<Tls>, Failure> {
+fn tls(args: &Args, is_secure: bool) -> Result<Option<TlsSpec>, Failure> {
     let flags = &args.tls;
-    let tls = Tls {
+    let tls = TlsSpec {
         insecure: flags.insecure,
         ca: flags.cacert.clone(),
         cert: flags.cert.clone(),

@@ -11,7 +11,9 @@
 //!      warm-up    sustained phase
 //! ```
 
-use crate::spec::{BurstSpec, LoadSpec, ModelSpec};
+use weir_document::Burst;
+
+use crate::spec::{LoadSpec, ModelSpec};
 
 /// The due time of an arrival that never comes: later than any load, and without overflow when added to a clock.
 pub const NEVER_NS: u64 = u64::MAX / 4;
@@ -23,7 +25,7 @@ const HORIZON_NS: u64 = 14 * 24 * 3_600 * 1_000_000_000;
 pub struct Profile {
     rate_per_s: f64,
     ramp: Option<Ramp>,
-    burst: Option<BurstSpec>,
+    burst: Option<Burst>,
     /// Arrivals due later than this are never due, so that walks end.
     horizon_ns: u64,
 }
@@ -84,8 +86,8 @@ impl Profile {
     }
 
     /// Adds bursts.
-    pub fn bursts(mut self, burst: BurstSpec) -> Self {
-        debug_assert!(burst.length_ns < burst.every_ns);
+    pub fn bursts(mut self, burst: Burst) -> Self {
+        debug_assert!(burst.length < burst.every);
         self.burst = Some(burst);
         self
     }
@@ -118,14 +120,15 @@ impl Profile {
         let (end_ns, rate_per_s, slope) = self.line(start_ns);
         let mut piece = Piece { start_ns, end_ns, before, rate_per_s, slope };
         if let Some(burst) = &self.burst {
-            let (cycle, into_ns) = (start_ns / burst.every_ns, start_ns % burst.every_ns);
-            let cycle_ns = cycle * burst.every_ns;
-            if into_ns < burst.length_ns {
+            let (length_ns, every_ns) = (burst.length.as_ns(), burst.every.as_ns());
+            let into_ns = start_ns % every_ns;
+            let cycle_ns = start_ns - into_ns;
+            if into_ns < length_ns {
                 // A bend within a burst is found again at the burst's end.
-                piece.end_ns = cycle_ns + burst.length_ns;
-                (piece.rate_per_s, piece.slope) = (burst.rate_per_s, 0.0);
+                piece.end_ns = cycle_ns + length_ns;
+                (piece.rate_per_s, piece.slope) = (burst.rate.0, 0.0);
             } else {
-                piece.end_ns = end_ns.min(cycle_ns + burst.every_ns);
+                piece.end_ns = end_ns.min(cycle_ns + every_ns);
             }
         }
         piece

@@ -4,7 +4,6 @@
 //! the ways in which load generators are.
 
 use super::*;
-use crate::spec::BurstSpec;
 
 /// One in a hundred right samples lies above this, where the distribution is fully known, for five values or more
 /// (Stephens, "EDF statistics for goodness of fit and some comparisons", JASA 69 (1974), table 1, case 0).
@@ -110,7 +109,7 @@ fn ramps_and_bursts_mapped_back_are_exponential() {
         whole * (0.2 * 9_000.0 + 0.8 * 1_000.0)
             + if part < 0.2 { part * 9_000.0 } else { 1_800.0 + (part - 0.2) * 1_000.0 }
     };
-    let burst = BurstSpec { rate_per_s: 9_000.0, length_ns: 200 * MS, every_ns: S };
+    let burst = "9000/s:200ms/1s".parse().unwrap();
     check(Profile::from(1_000.0).ramp(10_000.0, S, 4 * S), 5 * S, &up);
     check(Profile::from(8_000.0).ramp(0.0, 0, 4 * S), 4 * S, &down);
     check(Profile::from(1_000.0).bursts(burst), 10 * S, &bursts);
@@ -183,7 +182,7 @@ fn workers_together_are_one_poisson_process_without_bursts() {
 
 #[test]
 fn workers_share_a_bent_schedule_to_the_digit() {
-    let burst = BurstSpec { rate_per_s: 30_000.0, length_ns: 3 * MS, every_ns: 10 * MS };
+    let burst = "30000/s:3ms/10ms".parse().unwrap();
     let profile = Profile::from(500.0).ramp(4_000.0, 50 * MS, 300 * MS).bursts(burst);
     for spacing in [Spacing::Poisson, Spacing::Even] {
         let schedule = Schedule::new(7, profile, spacing);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::ArgAction;
 use weir_document::{Burst, Counts, Pause, Rates, Time};
-use weir_lab::scenario::{Check, Resumption, TlsVersion};
+use weir_engine::{Check, Resumption, TlsVersion};
 
 /// About, usage and flags; the arguments before them are in the usage.
 const TEMPLATE: &str = "{about}\n{usage-heading} {usage}\n\n{all-args}{after-help}";

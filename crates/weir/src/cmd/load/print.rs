@@ -9,7 +9,8 @@ mod times;
 use std::fmt::Write;
 
 use weir_analysis::reason_name;
-use weir_engine::{LoadSpec, ModelSpec, ProtocolSpec, Spacing, ThinkSpec};
+use weir_document::{Pause, Rate};
+use weir_engine::{LoadSpec, ModelSpec, ProtocolSpec, Spacing};
 use weir_results::{Judgement, LoadRecord, Reason, Thresholds, Verdicts};
 
 use figures::{bytes, counted, grouped, time};
@@ -126,26 +127,27 @@ fn verdicts(spec: &LoadSpec, record: &LoadRecord, judgement: &Judgement) -> Stri
 fn model(spec: &LoadSpec) -> String {
     match spec.model {
         ModelSpec::Closed { think: None } => "closed loop".into(),
-        ModelSpec::Closed { think: Some(ThinkSpec::Const(ns)) } => {
-            format!("closed loop with pauses of {}", time(ns as f64))
+        ModelSpec::Closed { think: Some(Pause::Const(pause)) } => {
+            format!("closed loop with pauses of {}", time(pause.as_ns() as f64))
         }
-        ModelSpec::Closed { think: Some(ThinkSpec::Exp(ns)) } => {
-            format!("closed loop with exponential pauses of {}", time(ns as f64))
+        ModelSpec::Closed { think: Some(Pause::Exp(mean)) } => {
+            format!("closed loop with exponential pauses of {}", time(mean.as_ns() as f64))
         }
         ModelSpec::Open { rate_per_s, rate_to_per_s, burst, spacing } => {
             let spacing = match spacing {
                 Spacing::Poisson => "Poisson",
                 Spacing::Even => "evenly spaced",
             };
-            let rates: Vec<f64> = spec.steps.iter().filter_map(|step| step.rate_per_s).collect();
+            let rates: Vec<f64> =
+                spec.steps.iter().filter_map(|step| step.rate).map(|Rate(per_s)| per_s).collect();
             let rate = match (rate_to_per_s, rates.as_slice()) {
                 (Some(to_per_s), _) => format!("{rate_per_s}/s to {to_per_s}/s"),
                 (None, [first, .., last]) => format!("{first}/s to {last}/s in {} steps", rates.len()),
                 (None, _) => format!("{rate_per_s}/s"),
             };
             let burst = burst.map_or(String::new(), |burst| {
-                let (length, every) = (time(burst.length_ns as f64), time(burst.every_ns as f64));
-                format!(", bursts of {}/s for {length} each {every}", burst.rate_per_s)
+                let (length, every) = (time(burst.length.as_ns() as f64), time(burst.every.as_ns() as f64));
+                format!(", bursts of {} for {length} each {every}", burst.rate)
             });
             format!("open loop, {rate} {spacing}{burst}")
         }
@@ -163,7 +165,9 @@ fn connections(spec: &LoadSpec) -> String {
     };
     match spec.protocol {
         ProtocolSpec::Http1 => all,
-        ProtocolSpec::Http2 { streams } => format!("{all} of {}", counted(streams.into(), "stream")),
+        ProtocolSpec::Http2 => {
+            format!("{all} of {}", counted(spec.streams.unwrap_or(1).into(), "stream"))
+        }
     }
 }
 
@@ -174,20 +178,20 @@ fn joined(parts: impl Iterator<Item = String>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use weir_engine::{BurstSpec, StepSpec};
+    use weir_engine::StepSpec;
 
     use super::*;
 
     #[test]
     fn shapes_are_told_in_words() {
-        let burst = Some(BurstSpec { rate_per_s: 900.0, length_ns: 200_000_000, every_ns: 1_000_000_000 });
+        let burst = Some("900/s:200ms/1s".parse().unwrap());
         let open = |rate_to_per_s, burst| ModelSpec::Open {
             rate_per_s: 100.0,
             rate_to_per_s,
             burst,
             spacing: Spacing::Poisson,
         };
-        let step = |connections, rate_per_s| StepSpec { connections, rate_per_s };
+        let step = |connections, rate: Option<f64>| StepSpec { connections, rate: rate.map(Rate) };
         let said = |change: &dyn Fn(&mut LoadSpec)| {
             let mut spec = LoadSpec { connections: 60, ..LoadSpec::default() };
             change(&mut spec);
@@ -197,7 +201,7 @@ mod tests {
         assert_eq!(said(&|spec| spec.connections_from = Some(1)), "closed loop, 1 to 60 connections");
         assert_eq!(
             said(&|spec| {
-                spec.model = ModelSpec::Closed { think: Some(ThinkSpec::Exp(5_000_000)) };
+                spec.model = ModelSpec::Closed { think: "exp:5ms".parse().ok() };
                 spec.steps = vec![step(Some(1), None), step(Some(60), None)];
             }),
             "closed loop with exponential pauses of 5 ms, 1 to 60 connections in 2 steps"
@@ -205,7 +209,7 @@ mod tests {
         assert_eq!(
             said(&|spec| {
                 spec.model = open(Some(500.0), burst);
-                spec.protocol = ProtocolSpec::Http2 { streams: 16 };
+                (spec.protocol, spec.streams) = (ProtocolSpec::Http2, Some(16));
             }),
             "open loop, 100/s to 500/s Poisson, bursts of 900/s for 200 ms each 1 s, 60 connections of 16 streams"
         );

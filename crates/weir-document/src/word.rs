@@ -4,10 +4,21 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::str::FromStr;
 
-use serde::de::{self, Visitor};
+use serde::de::{self, Deserializer, Visitor};
 
 /// Reads a word that documents may also take for a number or a switch: `1.3`, `on`.
-pub(super) struct Word<T>(pub(super) PhantomData<T>);
+///
+/// # Errors
+/// When it is no such word.
+pub fn read_word<'de, T, D>(deserializer: D) -> Result<T, D::Error>
+where
+    T: FromStr<Err = String>,
+    D: Deserializer<'de>,
+{
+    deserializer.deserialize_any(Word(PhantomData))
+}
+
+struct Word<T>(PhantomData<T>);
 
 impl<T: FromStr<Err = String>> Visitor<'_> for Word<T> {
     type Value = T;
@@ -33,7 +44,8 @@ impl<T: FromStr<Err = String>> Visitor<'_> for Word<T> {
     }
 }
 
-/// Serde and schema for a word: it is the text that `Display` gives.
+/// Serde and schema for a word: it is the text that `Display` gives. The crate needs `serde` and `schemars`.
+#[macro_export]
 macro_rules! as_word {
     ($word:ident, $description:literal) => {
         impl serde::Serialize for $word {
@@ -44,7 +56,7 @@ macro_rules! as_word {
 
         impl<'de> serde::Deserialize<'de> for $word {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                deserializer.deserialize_any(crate::scenario::word::Word(std::marker::PhantomData))
+                $crate::read_word(deserializer)
             }
         }
 
@@ -59,4 +71,3 @@ macro_rules! as_word {
         }
     };
 }
-pub(super) use as_word;

@@ -1,19 +1,20 @@
-//! TLS between generator and gateway, as a scenario says it.
+//! TLS on the connections of a load.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use weir_document::Share;
+use weir_document::{Share, as_word};
 
-use super::word::as_word;
+use super::{invalid, out_of_range};
+use crate::EngineError;
 
 /// TLS on the connections of a load.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Tls {
+pub struct TlsSpec {
     /// Whether any certificate will do.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub insecure: bool,
@@ -48,6 +49,38 @@ pub enum TlsVersion {
     V12,
     /// TLS 1.3.
     V13,
+}
+
+impl TlsSpec {
+    /// The share of connections that try to resume an earlier session; all of them by default.
+    pub(crate) fn resumption(&self) -> f64 {
+        self.resumption.map_or(1.0, |Resumption(share)| share)
+    }
+
+    /// The certificate of the client and its key, if it has one.
+    ///
+    /// # Errors
+    /// If one of the two is missing.
+    pub(crate) fn client(&self) -> Result<Option<(&Path, &Path)>, EngineError> {
+        match (&self.cert, &self.key) {
+            (Some(cert), Some(key)) => Ok(Some((cert, key))),
+            (None, None) => Ok(None),
+            (Some(_), None) => invalid("cert", "the certificate has no key", "add `key`"),
+            (None, Some(_)) => invalid("key", "the key has no certificate", "add `cert`"),
+        }
+    }
+
+    /// Checks what does not depend on the files.
+    pub(super) fn validate(&self, host: &str) -> Result<(), EngineError> {
+        self.client()?;
+        if self.sni.as_deref().unwrap_or(host).is_empty() {
+            return invalid("sni", "the server name is empty", "remove it to use the host of the URL");
+        }
+        match (0.0..=1.0).contains(&self.resumption()) {
+            true => Ok(()),
+            false => out_of_range("resumption", self.resumption(), "use a share from 0 to 1"),
+        }
+    }
 }
 
 impl FromStr for Resumption {
@@ -105,7 +138,7 @@ mod tests {
 
     #[test]
     fn words_are_read_as_documents_and_people_write_them() {
-        let read = |text: &str| weir_document::read::<Tls>("x.yaml", text).unwrap();
+        let read = |text: &str| weir_document::read::<TlsSpec>("x.yaml", text).unwrap();
         let tls = read("{ version: 1.3, resumption: off }");
         assert_eq!((tls.version, tls.resumption), (Some(TlsVersion::V13), Some(Resumption(0.0))));
         let tls = read("version: \"1.2\"\nresumption: on\n");
@@ -113,7 +146,7 @@ mod tests {
         let tls = read("resumption: 12.5%\n");
         assert_eq!(tls.resumption, Some(Resumption(0.125)));
         assert_eq!(read(&serde_json::to_string(&tls).unwrap()), tls);
-        let said = |text: &str| weir_document::read::<Tls>("x.yaml", text).unwrap_err();
+        let said = |text: &str| weir_document::read::<TlsSpec>("x.yaml", text).unwrap_err();
         assert_eq!(said("version: 1.1\n").remedy, "use 1.2 or 1.3");
         assert_eq!(said("resumption: maybe\n").remedy, "use on, off or a share like 50%");
     }
