@@ -234,7 +234,8 @@ impl LoadRunner<'_> {
         sampler: &Sampler,
     ) -> Result<(), CellError> {
         let sustained_at = Instant::now() + LOAD_BEGINS + Duration::from_nanos(spec.warmup_ns);
-        let sustained = task.load.sustained(task.setting.duration);
+        let default_ns = task.setting.spec.duration_ns.unwrap_or_default();
+        let sustained = task.load.sustained(Duration::from_nanos(default_ns));
         let steps = spec.steps.len().max(1) as u32;
         let drains = Duration::from_nanos(spec.timeout_ns) * steps;
         let phases = Duration::from_nanos(spec.warmup_ns.max(spec.warmup_most_ns))

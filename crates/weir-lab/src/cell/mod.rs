@@ -244,7 +244,7 @@ impl Lab<'_> {
         let mut setting = setting(scenario, target.connect, requests, direct, seed);
         if scenario.has_schedule() {
             // Scheduled disturbances count from its end.
-            setting.warmup_most = setting.warmup;
+            setting.spec.warmup_most_ns = setting.spec.warmup_ns;
         }
         let credentials = target.rendered.map(|rendered| &rendered.credentials);
         let credentials = credentials.or(target.upstream.credentials.as_ref());

@@ -9,13 +9,14 @@ use std::time::{Duration, Instant};
 
 use weir_analysis::quantity;
 use weir_document::Problem;
-use weir_engine::{RequestSpec, TlsSpec};
+use weir_engine::TlsSpec;
 use weir_results::{ArrivalModel, Part, Role, Usage, UsageSecond};
 use weir_rig::RigError;
 use weir_rig::prometheus::{Account, Known, Prometheus, Reading, Readings, Span};
 
 use super::error::{CellError, failed};
 use crate::LabError;
+use crate::clock::whole_ns;
 use crate::progress::Observer;
 use crate::scenario::setting::{Setting, requests, setting};
 use crate::scenario::{Gateway, Load, Popularity, Scenario, Url};
@@ -101,13 +102,12 @@ impl RemoteTarget {
             1 => vec![self.authority.clone()],
             _ => scenario.topology.hosts(),
         };
-        let base = setting(scenario, &[], requests(scenario, &hosts, popularity, direct), direct, seed);
-        Setting {
-            connect: self.url.connect(),
-            host: self.name.clone(),
-            authority: hosts.into_iter().next().unwrap_or_default(),
-            ..base
-        }
+        let requests = requests(scenario, &hosts, popularity, direct);
+        let mut setting = setting(scenario, &[], requests, direct, seed);
+        setting.spec.connect = self.url.connect();
+        setting.spec.host.clone_from(&self.name);
+        setting.authority = hosts.into_iter().next().unwrap_or_default();
+        setting
     }
 
     /// Sends one request for the first host and path of the topology; returns the status, or why there is none.
@@ -121,10 +121,10 @@ impl RemoteTarget {
             protocol: first.and_then(|(_, load)| load.protocol),
             ..Load::default()
         };
-        let whole = self.setting(scenario, None, direct, 0);
-        let one: Vec<RequestSpec> = whole.requests.iter().take(1).cloned().collect();
+        let mut setting = self.setting(scenario, None, direct, 0);
+        setting.spec.requests.truncate(1);
         let timeout = scenario.timeout.0.min(ANSWERS_WITHIN);
-        let setting = Setting { requests: one, workers: 1, warmup: Duration::ZERO, timeout, ..whole };
+        (setting.spec.workers, setting.spec.warmup_ns, setting.spec.timeout_ns) = (1, 0, whole_ns(timeout));
         let spec = self.load(&load).spec(setting).map_err(|error| error.message)?;
         let stop = &AtomicBool::new(false);
         let record = thread::scope(|scope| {

@@ -71,12 +71,12 @@ impl Lab<'_> {
         let (load, mut setting) = (of.put)(&of.load.trial(rate_per_s), plan::numbered_seed(of.seed, number));
         // Fresh processes need the scenario's warm-up; later trials only the time in which queues settle.
         if number > 1 {
-            setting.warmup = of.load.trial_warmup();
-            setting.warmup_most = setting.warmup;
+            setting.spec.warmup_ns = whole_ns(of.load.trial_warmup());
+            setting.spec.warmup_most_ns = setting.spec.warmup_ns;
         }
         let told = format!("{}, trial {number} at {}", of.name, rate(rate_per_s));
         self.observer.load_started(of.key, &told, plan::trial_time(of.load));
-        let timeout_ns = whole_ns(setting.timeout);
+        let timeout_ns = setting.spec.timeout_ns;
         let (mut measurement, part) =
             runner.measure(&Task { name: of.name, load: &load, setting, errors_max: of.errors_max })?;
         let seen = TrialSeen::of(

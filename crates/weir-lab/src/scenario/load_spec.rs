@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use weir_document::{AskedRate, Levels, Problem, Rate};
+use weir_document::{AskedRate, Levels, Problem, Rate, Time};
 use weir_engine::{Body, EngineError, LoadSpec, ModelSpec, RequestFileSpec, RequestSpec, StepSpec};
 use weir_results::ArrivalModel;
 
 use super::setting::Setting;
 use super::{Load, Popularity, Request};
-use crate::clock::whole_ns;
 
 /// Maximum size of a file with a body or tokens.
 const FILE_MAX_BYTES: u64 = 64 << 20;
@@ -60,14 +59,10 @@ impl Load {
         }
         let duration_ns = match self.requests {
             Some(_) => None,
-            None => Some(whole_ns(self.duration.map_or(setting.duration, |duration| duration.0))),
+            None => self.duration.map(Time::as_ns).or(setting.spec.duration_ns),
         };
         let Requests { mix: requests, file: request_file, domains } = self.requests_of(&setting)?;
         let spec = LoadSpec {
-            connect: setting.connect,
-            host: setting.host,
-            resolve: setting.resolve,
-            addresses: setting.addresses,
             tls: self.tls.clone(),
             protocol: self.protocol.unwrap_or_default(),
             streams: self.streams,
@@ -75,22 +70,16 @@ impl Load {
             request_file,
             domain_weights: self.domain_weights(&domains),
             domains,
-            tokens: self.tokens.as_deref().map(tokens).transpose()?.unwrap_or(setting.tokens),
+            tokens: self.tokens.as_deref().map(tokens).transpose()?.unwrap_or(setting.spec.tokens),
             model: self.model_spec(&shape)?,
             connections: shape.connections,
             connections_from: shape.connections_from,
             requests_per_connection: self.per_connection,
-            workers: setting.workers,
-            warmup_ns: whole_ns(setting.warmup),
-            warmup_most_ns: whole_ns(setting.warmup_most),
             duration_ns,
             request_count: self.requests,
             steps: shape.steps,
-            timeout_ns: whole_ns(setting.timeout),
-            seed: setting.seed,
-            trace: None,
-            counts_only: false,
             spin: self.spin,
+            ..setting.spec
         };
         match spec.validate() {
             Ok(()) => Ok(spec),
@@ -265,7 +254,7 @@ impl Load {
                 return Err(problem("file", "`mix` and `file` exclude each other", "remove one of the two"));
             }
             (None, true) => {
-                let (mix, domains) = (setting.requests.clone(), self.domains.clone());
+                let (mix, domains) = (setting.spec.requests.clone(), self.domains.clone());
                 return Ok(Requests { mix, file: None, domains });
             }
             _ => {}

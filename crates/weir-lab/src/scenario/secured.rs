@@ -17,11 +17,11 @@ const NEGOTIATED_12: &str = "TLS 1.2 TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256 htt
 pub(crate) fn secured(
     scenario: &Scenario,
     load: &Load,
-    setting: Setting,
+    mut setting: Setting,
     credentials: Option<&Credentials>,
     seed: u64,
 ) -> (Load, Setting) {
-    let mut setting = Setting { tokens: tokens(seed, scenario.topology.bearer), ..setting };
+    setting.spec.tokens = tokens(seed, scenario.topology.bearer);
     let mut load = load.clone();
     let Some((credentials, files)) = credentials.and_then(|c| Some((c, c.certificates.as_ref()?))) else {
         return (Load { tls: None, ..load }, setting);
@@ -38,18 +38,18 @@ pub(crate) fn secured(
     if hosts.len() > 1 && is_plain {
         // Servers may reject requests for another host than that of the handshake.
         let direct = setting.rewrite.is_some();
-        setting.requests = requests(scenario, &["{domain}".to_owned()], load.popularity, direct);
+        setting.spec.requests = requests(scenario, &["{domain}".to_owned()], load.popularity, direct);
         load.domains = hosts;
     }
     (load, setting)
 }
 
 /// The same before there is a gateway, for checks.
-pub(crate) fn supposed(scenario: &Scenario, load: &Load, setting: Setting) -> (Load, Setting) {
+pub(crate) fn supposed(scenario: &Scenario, load: &Load, mut setting: Setting) -> (Load, Setting) {
     let topology = &scenario.topology;
     let tls = topology.tls.then(|| load.tls.clone().unwrap_or_default());
     // One token is enough.
-    let setting = Setting { tokens: tokens(0, topology.bearer.min(1)), ..setting };
+    setting.spec.tokens = tokens(0, topology.bearer.min(1));
     (Load { tls, ..load.clone() }, setting)
 }
 

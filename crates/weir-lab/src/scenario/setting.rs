@@ -1,47 +1,26 @@
 //! What a load needs beyond its own fields: addresses, requests, phases.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
-use weir_engine::{RequestSpec, ResolveSpec};
+use weir_engine::{LoadSpec, RequestSpec};
 
 use super::{Popularity, Request, Scenario};
+use crate::clock::whole_ns;
 
 /// What a load needs beyond its own fields.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// `host:port` to connect to.
-    pub connect: String,
-    /// The server name, which a certificate must contain.
-    pub host: String,
+    /// The specification that the load completes: server, threads, times and seed, and what is sent unless the load has
+    /// a mix, a file or tokens.
+    pub spec: LoadSpec,
     /// The value of the Host header.
     pub authority: String,
-    /// Addresses that replace name resolution.
-    pub resolve: Vec<ResolveSpec>,
-    /// Addresses to connect to instead of these, in turn.
-    pub addresses: Vec<SocketAddr>,
-    /// The requests of a load without a mix.
-    pub requests: Vec<RequestSpec>,
     /// Defaults for requests of a file.
     pub base: Request,
     /// The domains of the topology, if there are several.
     pub domains: Vec<String>,
-    /// Bearer tokens of a load without a token file.
-    pub tokens: Vec<String>,
     /// The path that replaces all others.
     pub rewrite: Option<String>,
-    /// Worker threads.
-    pub workers: u32,
-    /// Warm-up.
-    pub warmup: Duration,
-    /// Maximum warm-up.
-    pub warmup_most: Duration,
-    /// Sustained phase of a load without its own duration.
-    pub duration: Duration,
-    /// Time-out of a request.
-    pub timeout: Duration,
-    /// Seed.
-    pub seed: u64,
 }
 
 /// The setting of a load in a cell; `direct` is whether it has no gateway.
@@ -53,23 +32,25 @@ pub(crate) fn setting(
     seed: u64,
 ) -> Setting {
     let hosts = scenario.topology.hosts();
+    let warmup_most = scenario.warmup.0.mul_f64(scenario.thresholds.warmup_growth);
     Setting {
-        connect: connect.first().map(SocketAddr::to_string).unwrap_or_default(),
-        host: hosts[0].clone(),
+        spec: LoadSpec {
+            connect: connect.first().map(SocketAddr::to_string).unwrap_or_default(),
+            host: hosts[0].clone(),
+            addresses: connect.to_vec(),
+            requests,
+            workers: scenario.workers,
+            warmup_ns: scenario.warmup.as_ns(),
+            warmup_most_ns: whole_ns(warmup_most),
+            duration_ns: Some(scenario.duration.as_ns()),
+            timeout_ns: scenario.timeout.as_ns(),
+            seed,
+            ..LoadSpec::default()
+        },
         authority: hosts[0].clone(),
-        resolve: Vec::new(),
-        addresses: connect.to_vec(),
-        requests,
         base: Request { path: "/".into(), ..Request::default() },
         domains: if hosts.len() > 1 { hosts } else { Vec::new() },
-        tokens: Vec::new(),
         rewrite: scenario.topology.rewrite.clone().filter(|_| direct),
-        workers: scenario.workers,
-        warmup: scenario.warmup.0,
-        warmup_most: scenario.warmup.0.mul_f64(scenario.thresholds.warmup_growth),
-        duration: scenario.duration.0,
-        timeout: scenario.timeout.0,
-        seed,
     }
 }
 

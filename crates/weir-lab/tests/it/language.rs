@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use weir_document::{AskedRate, Levels, Rate};
-use weir_engine::{ModelSpec, RequestSpec, StepSpec};
+use weir_engine::{LoadSpec, ModelSpec, RequestSpec, StepSpec};
 use weir_lab::scenario::{CertificateScope, Scenario};
 use weir_lab::{Checked, Overrides, Source, built_in_names};
 use weir_results::ArrivalModel;
@@ -272,22 +272,16 @@ fn a_load_says_everything_that_flags_say() {
     let scenario = read(text).unwrap().scenario;
     let spec = |name: &str| {
         let setting = weir_lab::Setting {
-            warmup_most: Duration::ZERO,
-            connect: "127.0.0.1:1".into(),
-            host: "gateway.test".into(),
+            spec: LoadSpec {
+                connect: "127.0.0.1:1".into(),
+                host: "gateway.test".into(),
+                requests: vec![RequestSpec::default()],
+                ..LoadSpec::default()
+            },
             authority: "gateway.test".into(),
-            resolve: vec![],
-            addresses: vec![],
-            requests: vec![RequestSpec::default()],
             base: weir_lab::scenario::Request::default(),
             domains: vec![],
-            tokens: Vec::new(),
             rewrite: None,
-            workers: 1,
-            warmup: Duration::ZERO,
-            duration: Duration::from_secs(60),
-            timeout: Duration::from_secs(10),
-            seed: 1,
         };
         scenario.loads.named(name).unwrap().spec(setting).unwrap()
     };

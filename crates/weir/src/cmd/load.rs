@@ -22,9 +22,6 @@ pub(crate) use args::Args;
 use print::Live;
 use target::Target;
 
-/// Length of the measurement where none is given.
-const DURATION: std::time::Duration = std::time::Duration::from_secs(10);
-
 /// Drives the load and prints what came of it.
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let spec = spec(args)?;
@@ -92,26 +89,27 @@ fn spec(args: &Args) -> Result<LoadSpec, Failure> {
         Levels::Ramp(_, to) => *to,
         levels => levels.greatest(),
     };
+    let resolve = args.connections.resolve.iter().map(|text| resolve::read(text));
     let setting = Setting {
-        connect: target.connect.clone(),
-        host: target.host.clone(),
+        spec: LoadSpec {
+            connect: target.connect.clone(),
+            host: target.host.clone(),
+            resolve: resolve.collect::<Result<_, _>>()?,
+            workers: args.running.workers.unwrap_or_else(|| (cpus / 2).clamp(1, connections.max(1))),
+            warmup_ns: args.shape.warmup.as_ns(),
+            warmup_most_ns: args.shape.warmup.as_ns(),
+            timeout_ns: args.shape.timeout.as_ns(),
+            seed: args.running.seed,
+            trace: args.running.trace.clone(),
+            counts_only: true,
+            ..LoadSpec::default()
+        },
         authority: target.authority.clone(),
-        resolve: args.connections.resolve.iter().map(|text| resolve::read(text)).collect::<Result<_, _>>()?,
-        addresses: Vec::new(),
-        requests: Vec::new(),
         base: request(args, "/")?,
         domains: Vec::new(),
-        tokens: Vec::new(),
         rewrite: None,
-        workers: args.running.workers.unwrap_or_else(|| (cpus / 2).clamp(1, connections.max(1))),
-        warmup: args.shape.warmup.0,
-        warmup_most: args.shape.warmup.0,
-        duration: DURATION,
-        timeout: args.shape.timeout.0,
-        seed: args.running.seed,
     };
-    let spec = load.spec(setting).map_err(|fault| told(args, &fault))?;
-    Ok(LoadSpec { trace: args.running.trace.clone(), counts_only: true, ..spec })
+    load.spec(setting).map_err(|fault| told(args, &fault))
 }
 
 /// The flags as a load of the scenario language, so that both mean the same.
