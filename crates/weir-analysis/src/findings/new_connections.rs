@@ -135,7 +135,7 @@ fn loads(run: &Run, groups: &[Group<'_>], points: &[Point]) -> Vec<NewConnection
         let kept = groups.iter().zip(points).find(is_kept).map(|(_, point)| point);
         let row = |row: &points::Row| {
             let kept = kept.and_then(|kept| kept.rows.iter().find(|other| other.gateway == row.gateway));
-            Some(new_row(group.repeats(&row.gateway)?, (row, kept), per_connection))
+            Some(new_row(group.repeats(&row.gateway)?, row, kept, per_connection))
         };
         let rows: Vec<NewConnectionsRow> = point.rows.iter().filter_map(row).collect();
         Some(NewConnections {
@@ -183,7 +183,8 @@ pub(crate) fn per_connection(run: &Run, group: &Group<'_>) -> Option<u64> {
 
 fn new_row(
     repeats: &Repeats<'_>,
-    (row, kept): (&points::Row, Option<&points::Row>),
+    row: &points::Row,
+    kept: Option<&points::Row>,
     per_connection: u64,
 ) -> NewConnectionsRow {
     let each = per_connection.max(1) as f64;
