@@ -78,6 +78,7 @@ pub fn role_usage(parts: &[Part], usage: &BTreeMap<String, Usage>, role: Role) -
         block_written_bytes: total(|usage| usage.block_written_bytes),
         switches_voluntary: total(|usage| usage.switches_voluntary),
         switches_involuntary: total(|usage| usage.switches_involuntary),
+        runqueue_s: used.iter().map(|usage| usage.runqueue_s).sum(),
     })
 }
 

@@ -58,6 +58,7 @@ fn of_role(name: &str, role: Role) -> Vec<Column> {
         integer("block_written_bytes", |usage| usage.block_written_bytes),
         integer("switches_voluntary", |usage| usage.switches_voluntary),
         integer("switches_involuntary", |usage| usage.switches_involuntary),
+        float("runqueue_s", |usage| usage.runqueue_s),
         network("received_bytes", |network| network.received_bytes),
         network("sent_bytes", |network| network.sent_bytes),
         network("received_packets", |network| network.received_packets),

@@ -37,6 +37,8 @@ pub(crate) struct PartSample {
     /// Context switches of all threads, including ended ones.
     pub(crate) switches_voluntary: Option<u64>,
     pub(crate) switches_involuntary: Option<u64>,
+    /// Run-queue delay of all threads, including ended ones.
+    pub(crate) waited_ns: Option<u64>,
     /// Traffic on the interfaces of its network namespace.
     pub(crate) network: Option<NetworkUsage>,
 }
@@ -56,6 +58,7 @@ impl PartSample {
             block_written_bytes: Some(0),
             switches_voluntary: Some(0),
             switches_involuntary: Some(0),
+            waited_ns: Some(0),
             ..Self::default()
         }
     }

@@ -1,4 +1,4 @@
-//! Reads what the kernel counts only per process or thread: context switches, block I/O, open sockets.
+//! Reads what the kernel counts only per process or thread: context switches, run-queue delay, block I/O, open sockets.
 //!
 //! Each needs a read per thread, process or open file, so it is read only as often as that is cheap, and not in every
 //! sample of a part with thousands of them.
@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
+use std::ops::Add;
 
 use super::PartSample;
 use crate::clock::mono_ns;
@@ -13,17 +14,47 @@ use crate::clock::mono_ns;
 /// The pause after a read, as a multiple of its duration, so that it costs 0.1 % of a core.
 const REST: u64 = 1_000;
 
-/// Two counters: read and written, or voluntary and involuntary.
+/// Two counters: read and written.
 type Pair = (u64, u64);
+
+/// Counters of a thread, or the sum of several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct ThreadCounts {
+    voluntary: u64,
+    involuntary: u64,
+    /// Run-queue delay, nanoseconds; `None` if the kernel does not show it.
+    waited_ns: Option<u64>,
+}
+
+impl ThreadCounts {
+    /// Whether these counters can follow `before`: counters never fall.
+    fn follow(self, before: Self) -> bool {
+        self.voluntary >= before.voluntary
+            && self.involuntary >= before.involuntary
+            && self.waited_ns >= before.waited_ns
+    }
+}
+
+impl Add for ThreadCounts {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            voluntary: self.voluntary + other.voluntary,
+            involuntary: self.involuntary + other.involuntary,
+            waited_ns: self.waited_ns.zip(other.waited_ns).map(|(one, more)| one + more),
+        }
+    }
+}
 
 /// Reads the processes of a part.
 #[derive(Debug, Default)]
 pub(super) struct ProcessReader {
     threads: Pace,
-    /// The last context switches of every live thread, by ID.
-    switches: BTreeMap<i32, Pair>,
-    /// Context switches of ended threads, without those after their last read.
-    ended: Pair,
+    /// The last counters of every live thread, by ID.
+    living: BTreeMap<i32, ThreadCounts>,
+    /// The sum of the counters of ended threads, without what came after their last read; `None` before the first.
+    ended: Option<ThreadCounts>,
     sockets: Pace,
     /// The maximum so far: the counters of a process that exits are lost, unless its parent belongs to the part.
     block_bytes: Option<Pair>,
@@ -41,8 +72,11 @@ impl ProcessReader {
                 self.block_bytes = self.block_bytes.map(most).or(now);
                 (sample.block_read_bytes, sample.block_written_bytes) = self.block_bytes.unzip();
             }
-            let switches = self.all_switches(switches(pids));
-            (sample.switches_voluntary, sample.switches_involuntary) = switches.unzip();
+            if let Some(all) = self.all_threads(thread_counts(pids)) {
+                sample.switches_voluntary = Some(all.voluntary);
+                sample.switches_involuntary = Some(all.involuntary);
+                sample.waited_ns = all.waited_ns;
+            }
             self.threads.rest_after(begin);
         }
         if let Some(begin) = self.sockets.begin(false) {
@@ -52,17 +86,16 @@ impl ProcessReader {
     }
 
     /// The sum over all threads, including ended ones; `None` without any thread.
-    fn all_switches(&mut self, living: BTreeMap<i32, Pair>) -> Option<Pair> {
-        let was_seen = !living.is_empty() || !self.switches.is_empty() || self.ended != (0, 0);
-        for (thread, before) in &self.switches {
+    fn all_threads(&mut self, living: BTreeMap<i32, ThreadCounts>) -> Option<ThreadCounts> {
+        for (thread, before) in &self.living {
             // If a count falls, the ID belongs to another thread.
-            let goes_on = living.get(thread).is_some_and(|now| now.0 >= before.0 && now.1 >= before.1);
+            let goes_on = living.get(thread).is_some_and(|now| now.follow(*before));
             if !goes_on {
-                self.ended = (self.ended.0 + before.0, self.ended.1 + before.1);
+                self.ended = self.ended.map(|ended| ended + *before).or(Some(*before));
             }
         }
-        self.switches = living;
-        was_seen.then(|| self.switches.values().fold(self.ended, |sum, one| (sum.0 + one.0, sum.1 + one.1)))
+        self.living = living;
+        self.ended.into_iter().chain(self.living.values().copied()).reduce(Add::add)
     }
 }
 
@@ -85,23 +118,31 @@ impl Pace {
     }
 }
 
-/// Voluntary and involuntary context switches of every thread of `pids`. Threads that just ended are skipped.
-fn switches(pids: &[i32]) -> BTreeMap<i32, Pair> {
+/// The counters of every thread of `pids`. Threads that just ended are skipped.
+fn thread_counts(pids: &[i32]) -> BTreeMap<i32, ThreadCounts> {
     let threads = pids.iter().filter_map(|pid| Some((pid, fs::read_dir(format!("/proc/{pid}/task")).ok()?)));
-    let mut switches = BTreeMap::new();
+    let mut counts = BTreeMap::new();
     for (pid, entries) in threads {
         for entry in entries.flatten() {
             let Ok(thread) = entry.file_name().to_string_lossy().parse::<i32>() else { continue };
-            let Ok(status) = fs::read_to_string(format!("/proc/{pid}/task/{thread}/status")) else {
-                continue;
-            };
+            let task = format!("/proc/{pid}/task/{thread}");
+            let Ok(status) = fs::read_to_string(format!("{task}/status")) else { continue };
             let of = |name| numbered(&status, name);
-            if let Some(both) = of("voluntary_ctxt_switches:").zip(of("nonvoluntary_ctxt_switches:")) {
-                switches.insert(thread, both);
+            if let Some((voluntary, involuntary)) =
+                of("voluntary_ctxt_switches:").zip(of("nonvoluntary_ctxt_switches:"))
+            {
+                let schedstat = fs::read_to_string(format!("{task}/schedstat")).ok();
+                let waited_ns = schedstat.as_deref().and_then(run_queue_delay);
+                counts.insert(thread, ThreadCounts { voluntary, involuntary, waited_ns });
             }
         }
     }
-    switches
+    counts
+}
+
+/// The run-queue delay in a `schedstat`, nanoseconds: time on a CPU, time waiting for one, and turns.
+fn run_queue_delay(schedstat: &str) -> Option<u64> {
+    schedstat.split_whitespace().nth(1)?.parse().ok()
 }
 
 /// Bytes that the live processes of `pids` read from and wrote to block devices.
@@ -156,29 +197,48 @@ mod tests {
     use super::*;
 
     #[test]
-    fn switches_of_threads_that_ended_or_gave_their_id_away_stay() {
+    fn counters_of_threads_that_ended_or_gave_their_id_away_stay() {
         let mut reader = ProcessReader::default();
-        let mut check = |living: &[(i32, Pair)], expected| {
-            assert_eq!(reader.all_switches(living.iter().copied().collect()), expected, "{living:?}");
+        let counts = |(voluntary, involuntary, waited_ns): (u64, u64, u64)| ThreadCounts {
+            voluntary,
+            involuntary,
+            waited_ns: Some(waited_ns),
+        };
+        let mut check = |living: &[(i32, (u64, u64, u64))], expected: Option<(u64, u64, u64)>| {
+            let of_threads = living.iter().map(|(thread, of)| (*thread, counts(*of))).collect();
+            assert_eq!(reader.all_threads(of_threads), expected.map(counts), "{living:?}");
         };
         check(&[], None);
-        check(&[(1, (10, 1)), (2, (20, 2))], Some((30, 3)));
-        check(&[(1, (15, 1)), (2, (20, 2))], Some((35, 3)));
-        check(&[(1, (16, 1))], Some((36, 3)));
-        check(&[(1, (2, 0))], Some((38, 3)));
-        check(&[], Some((38, 3)));
-        check(&[(2, (1, 1))], Some((39, 4)));
+        check(&[(1, (10, 1, 100)), (2, (20, 2, 200))], Some((30, 3, 300)));
+        check(&[(1, (15, 1, 110)), (2, (20, 2, 200))], Some((35, 3, 310)));
+        check(&[(1, (16, 1, 110))], Some((36, 3, 310)));
+        check(&[(1, (2, 0, 5))], Some((38, 3, 315)));
+        check(&[], Some((38, 3, 315)));
+        check(&[(2, (1, 1, 1))], Some((39, 4, 316)));
+    }
+
+    #[test]
+    fn a_thread_without_a_run_queue_delay_leaves_the_sum_unknown() {
+        assert_eq!(run_queue_delay("1200 340 5\n"), Some(340));
+        assert_eq!(run_queue_delay(""), None);
+        let known = ThreadCounts { waited_ns: Some(7), ..ThreadCounts::default() };
+        assert_eq!((known + ThreadCounts::default()).waited_ns, None);
+        assert_eq!((known + known).waited_ns, Some(14));
     }
 
     #[test]
     fn a_living_process_is_read_and_one_that_ended_is_left_out() {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let pid = child.id() as i32;
-        assert_eq!(switches(&[pid]).len(), 1);
+        let counts = thread_counts(&[pid]);
+        assert!(counts.len() == 1 && counts.values().all(|of| of.waited_ns.is_some()), "{counts:?}");
         assert!(block_bytes(&[pid]).unwrap().is_some() && sockets(&[pid]).is_some());
         child.kill().unwrap();
         child.wait().unwrap();
-        assert_eq!((sockets(&[pid]), block_bytes(&[pid]).unwrap(), switches(&[pid]).len()), (None, None, 0));
+        assert_eq!(
+            (sockets(&[pid]), block_bytes(&[pid]).unwrap(), thread_counts(&[pid]).len()),
+            (None, None, 0)
+        );
     }
 
     #[test]

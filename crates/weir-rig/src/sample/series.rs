@@ -88,6 +88,7 @@ impl Samples {
             block_written_bytes: counted(|sample| sample.block_written_bytes),
             switches_voluntary: counted(|sample| sample.switches_voluntary),
             switches_involuntary: counted(|sample| sample.switches_involuntary),
+            runqueue_s: grown(|sample| sample.waited_ns).map(|ns| ns / SECOND_NS as f64),
         })
     }
 
@@ -236,6 +237,7 @@ mod tests {
                 block_written_bytes: Some(step * 4_096),
                 switches_voluntary: (step % 10 == 0).then_some(step * 7),
                 switches_involuntary: Some(step),
+                waited_ns: (step % 10 == 0).then_some(step * 20_000_000),
                 network: Some(NetworkUsage {
                     received_bytes: step * 1_000,
                     sent_bytes: step * 3_000,
@@ -288,6 +290,7 @@ mod tests {
     fn what_is_looked_at_rarely_is_interpolated_all_the_same() {
         let usage = half_a_core(None).usage("gateway", 1_250_000_000, 3_750_000_000).unwrap();
         assert_eq!((usage.switches_voluntary, usage.sockets_max), (Some(25 * 7), Some(2)));
+        assert_eq!(usage.runqueue_s.map(|s| (s * 1e3).round()), Some(500.0), "a fifth of a core, over 2.5 s");
         let between = half_a_core(None).usage("gateway", 1_250_000_000, 1_750_000_000).unwrap();
         assert_eq!((between.switches_voluntary, between.sockets_max), (Some(5 * 7), None));
     }
