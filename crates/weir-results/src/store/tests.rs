@@ -45,14 +45,14 @@ fn run(id: &str, started_unix_ms: u64) -> Run {
         objective: Some(Objective {
             latency_ns: BTreeMap::from([("p99".into(), 20_000_000)]),
             errors: Some(0.001),
-            findings: BTreeMap::from([("recovery.time".into(), 5.0)]),
+            findings: BTreeMap::new(),
             own: vec![OwnObjective {
                 gateway: "weir".into(),
                 axes: BTreeMap::new(),
                 load: "tail".into(),
                 latency_ns: BTreeMap::from([("mean".into(), 5_000_000)]),
                 errors: None,
-                findings: BTreeMap::from([("recovery.time".into(), 2.0)]),
+                findings: BTreeMap::new(),
             }],
         }),
         thresholds: Thresholds::default(),

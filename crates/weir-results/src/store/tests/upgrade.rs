@@ -199,6 +199,18 @@ fn databases_of_every_older_version_are_upgraded_with_what_they_hold() {
 }
 
 #[test]
+fn limits_of_findings_come_back() {
+    let folder = Folder::new();
+    let mut run = run("20261121-0210-aaaa", 10);
+    let objective = run.objective.as_mut().unwrap();
+    objective.findings.insert("recovery.time".into(), 5.0);
+    objective.own[0].findings.insert("recovery.time".into(), 2.0);
+    let mut store = Store::open(&folder.db()).unwrap();
+    store.begin_run(&run).unwrap();
+    assert_eq!(store.run(&run.id).unwrap(), run);
+}
+
+#[test]
 fn disturbances_come_back_in_their_order() {
     let folder = Folder::new();
     let run = run("20261121-0210-aaaa", 10);
