@@ -11,6 +11,7 @@ import argparse
 import contextlib
 import ctypes
 import dataclasses
+import functools
 import multiprocessing
 import os
 import random
@@ -18,6 +19,10 @@ import signal
 import sys
 import tempfile
 import time
+
+from checks import ROOT  # noqa: F401  First: it says where the measuring modules are.
+
+from processes import tree_cpu_s
 
 SECONDS_MAX = 3_600
 PR_SET_PDEATHSIG = 1
@@ -31,10 +36,10 @@ def burn(until_s):
             number = (number * 1_103_515_245 + 12_345) & 0x7FFF_FFFF
 
 
-def steady(share, end_s, generator):
+def steady(share, end_s, generator, periods_s=(0.005, 0.015)):
     """Uses `share` of a core, in periods of 10 ms on average."""
     while (now := time.monotonic()) < end_s:
-        period = generator.uniform(0.005, 0.015)
+        period = generator.uniform(*periods_s)
         burn(now + share * period)
         time.sleep(max(0.0, now + period - time.monotonic()))
 
@@ -72,12 +77,8 @@ def memory(share, end_s, generator):
         time.sleep(generator.uniform(0.5, 1.5) * took * (1 - share) / share)
 
 
-def timers(share, end_s, generator):
-    """Wakes up some thousand times each second, for a few microseconds each time."""
-    while (now := time.monotonic()) < end_s:
-        period = generator.uniform(0.0002, 0.0006)
-        burn(now + share * period)
-        time.sleep(max(0.0, now + period - time.monotonic()))
+# Wakes up some thousand times each second, for a few microseconds each time.
+timers = functools.partial(steady, periods_s=(0.0002, 0.0006))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -157,17 +158,12 @@ def main():
         print(f"error: {error}", file=sys.stderr)
         return 2
     seconds = min(arguments.seconds, SECONDS_MAX)
-    before = os.times()
-    began = time.monotonic()
+    began, started = time.monotonic(), tree_cpu_s(os.getpid())
     with running(pattern.name, arguments.seed, seconds) as pids:
         time.sleep(seconds)
-        ticks = os.sysconf("SC_CLK_TCK")
-        used = 0
-        for pid in pids:
-            fields = open(f"/proc/{pid}/stat", encoding="utf-8").read().rpartition(")")[2].split()
-            used += (int(fields[11]) + int(fields[12])) / ticks
+        used, own = (sum(map(tree_cpu_s, of)) for of in (pids, [os.getpid()]))
     wall = time.monotonic() - began
-    own = sum(os.times()[:2]) - sum(before[:2])
+    own -= used + started
     print(f"{pattern.name}: {used / wall:.3f} of a core, in {len(pids)} processes; this program itself {own / wall:.3f}")
     return 0
 

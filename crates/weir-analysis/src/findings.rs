@@ -95,11 +95,8 @@ pub(crate) fn find(measured: &Measured<'_>) -> (Vec<Finding>, Former) {
 
 /// The metrics of findings that an objective can limit, by name (`recovery.time`), with their columns.
 pub fn metrics() -> impl Iterator<Item = (String, &'static Column)> {
-    let of = |finder: &'static Finder| {
-        let columns = finder.columns.iter().copied().flatten().filter(|column| column.better.is_some());
-        columns.map(|column| (metric(finder.key, column), column))
-    };
-    FINDERS.iter().flat_map(of)
+    let limited = columns().filter(|(_, column)| column.better.is_some());
+    limited.map(|(finding, column)| (metric(finding, column), column))
 }
 
 /// The column of a metric of [`metrics`].
@@ -114,8 +111,14 @@ fn metric(finding: &str, column: &Column) -> String {
 
 /// Every column of a finding that `weir compare` knows.
 pub(crate) fn compared() -> impl Iterator<Item = &'static Column> {
-    let columns = FINDERS.iter().flat_map(|finder| finder.columns.iter().copied().flatten());
-    columns.filter(|column| column.compared.is_some())
+    columns().map(|(_, column)| column).filter(|column| column.compared.is_some())
+}
+
+/// Every column, with the key of its finding.
+fn columns() -> impl Iterator<Item = (&'static str, &'static Column)> {
+    let of =
+        |finder: &'static Finder| finder.columns.iter().copied().flatten().map(|column| (finder.key, column));
+    FINDERS.iter().flat_map(of)
 }
 
 #[cfg(test)]

@@ -7,6 +7,8 @@ use std::str::FromStr;
 use serde::de::{self, Deserializer, Visitor};
 use thiserror::Error;
 
+use crate::problem::Problem;
+
 /// A quantity that is not written as it should be. The text is `cause; remedy`.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum QuantityError {
@@ -54,12 +56,11 @@ pub enum QuantityError {
     },
 }
 
-impl QuantityError {
-    /// The cause and the remedy.
-    pub fn parts(&self) -> (String, String) {
-        let text = self.to_string();
+impl From<QuantityError> for Problem<()> {
+    fn from(error: QuantityError) -> Self {
+        let text = error.to_string();
         let (cause, remedy) = text.split_once("; ").unwrap_or((&text, ""));
-        (cause.to_owned(), remedy.to_owned())
+        Self::new(cause, remedy)
     }
 }
 

@@ -5,7 +5,6 @@ use weir_analysis::sizing::Bound;
 use weir_document::{Problem, Share, Time, nearest};
 
 use crate::LabError;
-use crate::clock::whole_ns;
 
 /// The name of the share of errors.
 const ERRORS: &str = "errors";
@@ -36,19 +35,15 @@ fn read_bound(text: &str) -> Result<Bound, Problem<()>> {
     };
     let (name, value) = (name.trim(), value.trim());
     let name = canonical(name).ok_or_else(|| unknown(name))?;
-    let unreadable = |error: weir_document::QuantityError| {
-        let (message, remedy) = error.parts();
-        Problem::new(message, remedy)
-    };
     if name == ERRORS {
-        let share: Share = value.parse().map_err(unreadable)?;
+        let share: Share = value.parse()?;
         return Ok(Bound { name: name.to_owned(), limit: share.0 });
     }
-    let time: Time = value.parse().map_err(unreadable)?;
+    let time: Time = value.parse()?;
     if time.0.is_zero() {
         return Err(Problem::new("the latency is zero", "use a longer time, like 20ms"));
     }
-    Ok(Bound { name: name.to_owned(), limit: whole_ns(time.0) as f64 })
+    Ok(Bound { name: name.to_owned(), limit: time.as_ns() as f64 })
 }
 
 /// Names that may be bounded. The least latency is no promise that anybody makes.

@@ -259,8 +259,8 @@ pub struct Usage {
     /// How often the kernel took the processor from its threads.
     #[serde(default)]
     pub switches_involuntary: Option<u64>,
-    /// Run-queue delay: time in which its threads were ready and waited for a CPU, over all threads. A thread that its quota
-    /// pauses waits, too. `None` if the kernel does not show it.
+    /// Run-queue delay: time in which its threads were ready and waited for a CPU, over all threads. It includes
+    /// pauses by the quota. `None` if the kernel does not show it.
     #[serde(default)]
     pub runqueue_s: Option<f64>,
 }

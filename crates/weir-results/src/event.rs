@@ -15,3 +15,27 @@ pub struct Event {
     /// What happened, by kind.
     pub details: serde_json::Value,
 }
+
+/// The details of a burst of silent connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SilentBurst {
+    /// Connections that were asked for: the sum of `opened`, `refused` and `unanswered`.
+    pub connections: u32,
+    /// Connections that were established.
+    pub opened: u32,
+    /// Attempts that failed.
+    pub refused: u32,
+    /// Attempts that were neither established nor refused in time.
+    pub unanswered: u32,
+    /// Of the opened ones, connections that the gateway closed before the end.
+    pub closed_by_gateway: u32,
+    /// Time until the last connection was established, nanoseconds.
+    pub opened_after_ns: u64,
+    /// Time until the connections were closed, nanoseconds.
+    pub held_ns: u64,
+}
+
+impl SilentBurst {
+    /// The kind of its events.
+    pub const KIND: &str = "silent-connections";
+}

@@ -5,7 +5,7 @@ use weir_results::{FaultAction, FaultEvent, Measurement, Reason};
 
 use super::model::{Column, Finding, KEEP, Place, Row, Table, Unit, Value};
 use super::{Finder, Former, Measured};
-use crate::figures::figure::{Figure, Repeated};
+use crate::figures::figure::{Figure, Repeated, Sample};
 use crate::figures::quantity::count;
 use crate::figures::seconds::{Lasts, Seconds, of_phase};
 use crate::points::axes::{Axes, with_axes};
@@ -216,11 +216,8 @@ fn stage(repeats: &[(&Repeat<'_>, &Stage<'_>)]) -> FaultStage {
     let total =
         |of: fn(&Seconds<'_>) -> u64| repeats.iter().map(|(_, stage)| of(&stage.seconds)).sum::<u64>();
     let figure = |share: f64| {
-        let repeated = repeats.iter().map(|(repeat, stage)| Repeated {
-            repeat: repeat.cell.key.repeat,
-            sample: stage.seconds.latency_ns(share),
-            reasons: without_caused(repeat.reasons(Metric::Latency)),
-        });
+        let repeated =
+            repeats.iter().map(|(repeat, stage)| disturbed(repeat, stage.seconds.latency_ns(share)));
         Figure::of(repeated.collect())
     };
     let mut wrong_for_s = repeats.iter().map(|(_, stage)| stage.wrong_for_s());
@@ -246,10 +243,11 @@ fn stage_fault(repeats: &[(&Repeat<'_>, &Stage<'_>)]) -> Option<StageFault> {
     Some(StageFault { replica: first.replica, action: first.action, at_s })
 }
 
-/// Reasons against a value, without those that faults are there to cause.
-pub(super) fn without_caused(reasons: &[Reason]) -> Vec<Reason> {
+/// A value of a disturbed load, with the reasons against its latency but those that disturbances are there to cause.
+pub(super) fn disturbed(repeat: &Repeat<'_>, sample: Sample) -> Repeated {
     let caused = [Reason::Errors, Reason::Overloaded, Reason::NotStationary];
-    reasons.iter().copied().filter(|reason| !caused.contains(reason)).collect()
+    let reasons = repeat.reasons(Metric::Latency).iter().copied().filter(|reason| !caused.contains(reason));
+    Repeated { repeat: repeat.cell.key.repeat, sample, reasons: reasons.collect() }
 }
 
 /// The seconds from each fault to the next; the drain belongs to the last.

@@ -7,9 +7,9 @@ use weir_results::{DIRECT, Objective};
 
 use super::model::{Better, Column, Finding, Row, Value};
 use super::{column_named, metric};
-use crate::figures::figure::{Figure, Repeated, Sample};
+use crate::figures::figure::Figure;
 use crate::points::gateways::Gateway;
-use crate::points::objective::{Bound, Met, ObjectiveResult, why_undecided};
+use crate::points::objective::{Bound, ObjectiveResult, why_undecided};
 
 /// The objective of one value of a finding.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -67,7 +67,7 @@ fn judge_row<'a>(
     judged.filter_map(move |(column, value)| {
         let name = metric(finding, column);
         let limit = limits.get(&name)?;
-        let result = judge(&bound(&name, column, *limit), column, value)?;
+        let result = judge(&bound(&name, column, *limit), value)?;
         Some(FindingObjective { gateway: row.gateway.clone(), place: row.place(), result })
     })
 }
@@ -78,37 +78,17 @@ fn bound<'a>(name: &'a str, column: &'a Column, limit: f64) -> Bound<'a> {
 }
 
 /// `None` if the value does not apply to the row.
-fn judge(bound: &Bound<'_>, column: &Column, value: &Value) -> Option<ObjectiveResult> {
-    let exact = |number: f64| {
-        let figure = Figure::of_difference(vec![Repeated {
-            repeat: 0,
-            sample: Sample::Value(number),
-            reasons: Vec::new(),
-        }]);
-        let met = if bound.is_met_by(number) { Met::Met } else { Met::Missed };
-        bound.exactly(&figure, met)
-    };
+fn judge(bound: &Bound<'_>, value: &Value) -> Option<ObjectiveResult> {
     match value {
         Value::Missing | Value::Text { .. } | Value::Valid { .. } => None,
         Value::Number { number: None, words } => {
             let why = words.as_deref().unwrap_or("not measured");
             Some(bound.result(&Figure::default(), vec![None], why))
         }
-        Value::Number { .. } | Value::Part { .. } => value.as_number().map(exact),
+        Value::Number { .. } | Value::Part { .. } => value.as_number().map(|number| bound.exactly(number)),
         Value::Figure { figure } => {
-            let says = figure.repeats.iter().map(|repeated| says(bound, column, repeated)).collect();
+            let says = figure.repeats.iter().map(|repeated| bound.says(repeated)).collect();
             Some(bound.result(figure, says, &why_undecided(figure)))
         }
-    }
-}
-
-/// What a repeat says; `None` if it is not valid, or nothing was measured.
-fn says(bound: &Bound<'_>, column: &Column, repeated: &Repeated) -> Option<bool> {
-    match repeated.sample {
-        _ if !repeated.reasons.is_empty() => None,
-        Sample::Value(value) => Some(bound.is_met_by(value)),
-        // Beyond what was measured is worse than any limit, if less is better.
-        Sample::BeyondTimeout => (column.better == Some(Better::Lower)).then_some(false),
-        Sample::Missing => None,
     }
 }

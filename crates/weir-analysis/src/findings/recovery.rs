@@ -2,17 +2,16 @@
 
 use weir_results::{FaultAction, FaultEvent, LoadSecond, Measurement};
 
-use super::failover::{fault_words, without_caused};
+use super::failover::{disturbed, fault_words};
 use super::model::{Column, Finding, KEEP, Place, Row, Table, Unit, Value};
 use super::{Finder, Former, Measured};
-use crate::figures::figure::{Figure, Repeated, Sample};
+use crate::figures::figure::{Figure, Sample};
 use crate::figures::quantity::{counted, time_ns};
 use crate::figures::seconds::{Lasts, Seconds, of_phase};
 use crate::points::axes::with_axes;
 use crate::points::conclusions::with_interval;
 use crate::points::grouping::Group;
 use crate::points::measured::Repeats;
-use crate::verdicts::reasons::Metric;
 
 pub(super) const FINDER: Finder = Finder { key: "recovery", columns: &[&COLUMNS], find };
 
@@ -76,11 +75,8 @@ fn rows(group: &Group<'_>, gateway: &str, repeats: &Repeats<'_>) -> Vec<Row> {
         let words = fault_words(fault.replica, fault.action);
         let [wrong, sent] = [Seconds::wrong, Seconds::sent]
             .map(|count| here().map(|(_, stage)| count(&stage.seconds)).sum::<u64>());
-        let time = here().map(|(repeat, stage)| Repeated {
-            repeat: repeat.cell.key.repeat,
-            sample: stage.recovered_within(p50_before(repeat.measurement)),
-            reasons: without_caused(repeat.reasons(Metric::Latency)),
-        });
+        let time = here()
+            .map(|(repeat, stage)| disturbed(repeat, stage.recovered_within(p50_before(repeat.measurement))));
         let time = Figure::of_difference(time.collect()).headline_if(true);
         let mut axes = group.axes.clone();
         axes.insert("fault".to_owned(), format!("{}: {words}", place + 1).into());

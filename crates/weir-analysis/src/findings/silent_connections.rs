@@ -1,23 +1,18 @@
 //! What a burst of connections that never send a request does to a gateway.
 
-use serde::Deserialize;
-use weir_results::{Event, LoadSecond, Measurement};
+use weir_results::{Event, LoadSecond, Measurement, SilentBurst};
 
-use super::failover::without_caused;
+use super::failover::disturbed;
 use super::model::{Column, Finding, KEEP, Place, Row, Table, Unit, Value};
 use super::{Finder, Former, Measured};
-use crate::figures::figure::{Figure, Repeated, Sample};
+use crate::figures::figure::{Figure, Sample};
 use crate::figures::quantity::{count, percent};
 use crate::figures::seconds::{Seconds, of_phase};
 use crate::points::axes::with_axes;
 use crate::points::grouping::Group;
 use crate::points::measured::{Repeat, Repeats};
-use crate::verdicts::reasons::Metric;
 
-pub(super) const FINDER: Finder = Finder { key: "silent-connections", columns: &[&COLUMNS], find };
-
-/// The kind of its events.
-const KIND: &str = "silent-connections";
+pub(super) const FINDER: Finder = Finder { key: SilentBurst::KIND, columns: &[&COLUMNS], find };
 
 const INTRO: &str = "\
 weir opens TCP connections to the gateway in one burst, sends nothing, and closes them after the configured time. \
@@ -44,22 +39,10 @@ static COLUMNS: [Column; 11] = [
     Column::of("valid", "Valid repeats", Unit::Text, 6),
 ];
 
-/// The details of the event, as the lab writes them.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-struct Outcome {
-    connections: u32,
-    opened: u32,
-    refused: u32,
-    unanswered: u32,
-    closed_by_gateway: u32,
-    opened_after_ns: u64,
-    held_ns: u64,
-}
-
 /// The burst in one repeat.
 struct Burst<'a> {
     repeat: &'a Repeat<'a>,
-    outcome: Outcome,
+    outcome: SilentBurst,
     during: Seconds<'a>,
     before: Seconds<'a>,
 }
@@ -88,13 +71,9 @@ fn row(group: &Group<'_>, gateway: &str, repeats: &Repeats<'_>) -> Option<(Row, 
         return None;
     }
     let total =
-        |of: fn(&Outcome) -> u32| bursts.iter().map(|burst| u64::from(of(&burst.outcome))).sum::<u64>();
+        |of: fn(&SilentBurst) -> u32| bursts.iter().map(|burst| u64::from(of(&burst.outcome))).sum::<u64>();
     let figure = |of: &dyn Fn(&Burst<'_>) -> Sample| {
-        let repeated = bursts.iter().map(|burst| Repeated {
-            repeat: burst.repeat.cell.key.repeat,
-            sample: of(burst),
-            reasons: without_caused(burst.repeat.reasons(Metric::Latency)),
-        });
+        let repeated = bursts.iter().map(|burst| disturbed(burst.repeat, of(burst)));
         Figure::of(repeated.collect()).headline_if(true)
     };
     let errors = |of: fn(&Burst<'_>) -> [u64; 2]| {
@@ -139,8 +118,8 @@ fn row(group: &Group<'_>, gateway: &str, repeats: &Repeats<'_>) -> Option<(Row, 
 }
 
 fn burst<'a>(repeat: &'a Repeat<'a>) -> Option<Burst<'a>> {
-    let event = repeat.measurement.events.iter().find(|event| event.kind == KIND)?;
-    let outcome: Outcome = serde_json::from_value(event.details.clone()).ok()?;
+    let event = repeat.measurement.events.iter().find(|event| event.kind == SilentBurst::KIND)?;
+    let outcome: SilentBurst = serde_json::from_value(event.details.clone()).ok()?;
     let end_s = event.t_s + outcome.held_ns as f64 / 1e9;
     let [during, before] = split(repeat.measurement, event, end_s);
     Some(Burst { repeat, outcome, during, before })

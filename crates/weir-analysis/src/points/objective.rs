@@ -76,8 +76,9 @@ pub(crate) fn evaluate(
 }
 
 fn latency(name: &str, limit: f64, figure: &Figure) -> ObjectiveResult {
-    let says = figure.repeats.iter().map(|repeated| overloaded_is_missed(repeated, limit)).collect();
-    Bound::at_most(name, limit, time_ns).result(figure, says, &why_undecided(figure))
+    let bound = Bound::at_most(name, limit, time_ns);
+    let says = figure.repeats.iter().map(|repeated| overloaded_is_missed(&bound, repeated)).collect();
+    bound.result(figure, says, &why_undecided(figure))
 }
 
 /// Why no repeat of a figure decides an objective.
@@ -123,8 +124,19 @@ impl<'a> Bound<'a> {
     }
 
     /// Whether a value keeps it.
-    pub(crate) fn is_met_by(&self, value: f64) -> bool {
+    fn is_met_by(&self, value: f64) -> bool {
         if self.is_least { value >= self.limit } else { value <= self.limit }
+    }
+
+    /// What a repeat says; `None` if it is not valid, or nothing was measured.
+    pub(crate) fn says(&self, repeated: &Repeated) -> Option<bool> {
+        match repeated.sample {
+            _ if !repeated.reasons.is_empty() => None,
+            Sample::Value(value) => Some(self.is_met_by(value)),
+            // Beyond what was measured is more than any maximum.
+            Sample::BeyondTimeout => (!self.is_least).then_some(false),
+            Sample::Missing => None,
+        }
     }
 
     /// The result from what each repeat says; `undecided` is why none of them decides it.
@@ -151,24 +163,26 @@ impl<'a> Bound<'a> {
                 format!("met in {met_in} of {}{rest}", counted(decided.len() as u64, "repeat"))
             }
         };
-        self.with_words(figure, met, &outcome)
+        let measured = self.measured(figure);
+        ObjectiveResult { interval: figure.interval, ..self.told(figure.mean, met, &measured, &outcome) }
     }
 
     /// The result of a value without repeats of its own, such as a count over all of them.
-    pub(crate) fn exactly(&self, figure: &Figure, met: Met) -> ObjectiveResult {
-        self.with_words(figure, met, if met == Met::Met { "met" } else { "missed" })
+    pub(crate) fn exactly(&self, value: f64) -> ObjectiveResult {
+        let (met, outcome) = if self.is_met_by(value) { (Met::Met, "met") } else { (Met::Missed, "missed") };
+        self.told(Some(value), met, &format!("{}, ", (self.format)(value)), outcome)
     }
 
-    fn with_words(&self, figure: &Figure, met: Met, outcome: &str) -> ObjectiveResult {
+    fn told(&self, value: Option<f64>, met: Met, measured: &str, outcome: &str) -> ObjectiveResult {
         let direction = if self.is_least { "at least" } else { "at most" };
         let limit = (self.format)(self.limit);
         ObjectiveResult {
             name: self.name.to_owned(),
             limit: self.limit,
-            value: figure.mean,
-            interval: figure.interval,
+            value,
+            interval: None,
             met,
-            words: format!("{} {direction} {limit}: {}{outcome}", self.name, self.measured(figure)),
+            words: format!("{} {direction} {limit}: {measured}{outcome}", self.name),
         }
     }
 
@@ -184,19 +198,12 @@ impl<'a> Bound<'a> {
 }
 
 /// A valid figure is compared; a gateway that does not carry the load misses; the rest is undecided.
-fn overloaded_is_missed(repeated: &Repeated, limit: f64) -> Option<bool> {
+fn overloaded_is_missed(bound: &Bound<'_>, repeated: &Repeated) -> Option<bool> {
     let own = |reason: &Reason| matches!(reason, Reason::Overloaded | Reason::Throttled | Reason::Errors);
     if repeated.reasons.contains(&Reason::Overloaded) && repeated.reasons.iter().all(own) {
         return Some(false);
     }
-    if !repeated.reasons.is_empty() {
-        return None;
-    }
-    match repeated.sample {
-        Sample::Value(value) => Some(value <= limit),
-        Sample::BeyondTimeout => Some(false),
-        Sample::Missing => None,
-    }
+    bound.says(repeated)
 }
 
 #[cfg(test)]
@@ -210,7 +217,8 @@ mod tests {
     #[test]
     fn an_objective_is_met_up_to_its_bound_and_missed_under_overload() {
         let check = |sample, reasons: &[Reason], expected| {
-            assert_eq!(overloaded_is_missed(&repeated(sample, reasons), 20.0), expected);
+            let bound = Bound::at_most("p99", 20.0, time_ns);
+            assert_eq!(overloaded_is_missed(&bound, &repeated(sample, reasons)), expected);
         };
         check(Sample::Value(20.0), &[], Some(true));
         check(Sample::Value(20.1), &[], Some(false));

@@ -68,7 +68,7 @@ fn near(value: f64) -> [f64; 6] {
     [1.0, 1.01, 0.99, 1.005, 0.995, 1.0].map(|noise| value * noise)
 }
 
-/// The same with other noise, so that ratios of blocks spread, too.
+/// The same with other noise, so that ratios of blocks spread as well.
 fn around(value: f64) -> [f64; 6] {
     [0.995, 1.0, 1.01, 1.0, 0.99, 1.005].map(|noise| value * noise)
 }

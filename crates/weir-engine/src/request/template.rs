@@ -1,8 +1,6 @@
 //! Templates: text whose placeholders are filled in anew for every request.
 
-use weir_document::nearest;
-
-use weir_document::Problem;
+use weir_document::{Problem, nearest};
 
 /// Where a template stands: what may be there, and what a brace means that begins no placeholder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use weir_analysis::quantity;
-use weir_document::Problem;
+use weir_document::{Problem, Time};
 use weir_engine::TlsSpec;
 use weir_results::{ArrivalModel, Part, Role, Usage, UsageSecond};
 use weir_rig::RigError;
@@ -16,7 +16,6 @@ use weir_rig::prometheus::{Account, Known, Prometheus, Reading, Readings, Span};
 
 use super::error::{CellError, failed};
 use crate::LabError;
-use crate::clock::whole_ns;
 use crate::progress::Observer;
 use crate::scenario::setting::{Setting, requests, setting};
 use crate::scenario::{Gateway, Load, Popularity, Scenario, Url};
@@ -124,7 +123,8 @@ impl RemoteTarget {
         let mut setting = self.setting(scenario, None, direct, 0);
         setting.spec.requests.truncate(1);
         let timeout = scenario.timeout.0.min(ANSWERS_WITHIN);
-        (setting.spec.workers, setting.spec.warmup_ns, setting.spec.timeout_ns) = (1, 0, whole_ns(timeout));
+        (setting.spec.workers, setting.spec.warmup_ns, setting.spec.timeout_ns) =
+            (1, 0, Time(timeout).as_ns());
         let spec = self.load(&load).spec(setting).map_err(|error| error.message)?;
         let stop = &AtomicBool::new(false);
         let record = thread::scope(|scope| {

@@ -4,12 +4,12 @@ use std::sync::atomic::Ordering;
 
 use weir_analysis::capacity::{Asked, Search, Step, TrialSeen};
 use weir_analysis::quantity::rate;
+use weir_document::Time;
 use weir_results::{CellKey, Measurement, Part, Trial, is_baseline};
 
 use super::Lab;
 use super::error::CellError;
 use super::load::{LoadRunner, Task};
-use crate::clock::whole_ns;
 use crate::plan;
 use crate::scenario::Load;
 use crate::scenario::setting::Setting;
@@ -71,7 +71,7 @@ impl Lab<'_> {
         let (load, mut setting) = (of.put)(&of.load.trial(rate_per_s), plan::numbered_seed(of.seed, number));
         // Fresh processes need the scenario's warm-up; later trials only the time in which queues settle.
         if number > 1 {
-            setting.spec.warmup_ns = whole_ns(of.load.trial_warmup());
+            setting.spec.warmup_ns = Time(of.load.trial_warmup()).as_ns();
             setting.spec.warmup_most_ns = setting.spec.warmup_ns;
         }
         let told = format!("{}, trial {number} at {}", of.name, rate(rate_per_s));

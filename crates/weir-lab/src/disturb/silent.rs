@@ -8,18 +8,16 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, getrlimit};
-use serde::Serialize;
+use weir_document::Time;
 use weir_io::{Poll, Socket};
-use weir_results::{Event, Measurement};
+use weir_results::{Event, Measurement, SilentBurst};
 use weir_rig::{Namespace, mono_ns};
 
 use super::{Disturbance, Gateway, LoadContext, UnusableCounters};
 use crate::cell::error::{CellError, failed};
-use crate::clock::{LoadClock, whole_ns};
+use crate::clock::LoadClock;
 use crate::scenario::SilentConnections;
 
-/// The kind of its events.
-const KIND: &str = "silent-connections";
 /// How often the thread looks at the connections.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// Where the kernel shows the range of local ports of the network namespace.
@@ -52,26 +50,7 @@ struct Worker {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Burst {
     at_ns: u64,
-    outcome: Outcome,
-}
-
-/// The details of the event.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-struct Outcome {
-    /// Connections that were asked for: the sum of `opened`, `refused` and `unanswered`.
-    connections: u32,
-    /// Connections that were established.
-    opened: u32,
-    /// Attempts that failed.
-    refused: u32,
-    /// Attempts that were neither established nor refused in time.
-    unanswered: u32,
-    /// Of the opened ones, connections that the gateway closed before the end.
-    closed_by_gateway: u32,
-    /// Time until the last connection was established, nanoseconds.
-    opened_after_ns: u64,
-    /// Time until the connections were closed, nanoseconds.
-    held_ns: u64,
+    outcome: SilentBurst,
 }
 
 pub(super) fn prepare(gateway: &Gateway<'_>) -> Result<Option<Box<dyn Disturbance>>, CellError> {
@@ -184,7 +163,7 @@ impl Disturbance for Silent {
         let State::Closed(burst) = &self.state else { return };
         let (t_s, sustained) = clock.moment(burst.at_ns);
         let details = serde_json::to_value(burst.outcome).expect("counts are plain values");
-        measurement.events.push(Event { t_s, sustained, kind: KIND.into(), details });
+        measurement.events.push(Event { t_s, sustained, kind: SilentBurst::KIND.into(), details });
     }
 }
 
@@ -240,7 +219,7 @@ fn hold_burst(
     is_ended: &AtomicBool,
 ) -> std::io::Result<Burst> {
     let (at_ns, began) = (mono_ns(), Instant::now());
-    let mut outcome = Outcome { connections: count, ..Outcome::default() };
+    let mut outcome = SilentBurst { connections: count, ..SilentBurst::default() };
     let mut poll = Poll::new()?;
     let mut connections: Vec<Option<Connection>> = Vec::with_capacity(count as usize);
     let is_over = || is_ended.load(Ordering::Relaxed) || began.elapsed() >= hold;
@@ -265,7 +244,7 @@ fn hold_burst(
                 let connection = &mut connections[readiness.token as usize];
                 *connection = connection
                     .take()
-                    .and_then(|one| advance(one, &mut outcome, || whole_ns(began.elapsed())));
+                    .and_then(|one| advance(one, &mut outcome, || Time(began.elapsed()).as_ns()));
             }
         }
         if is_over() {
@@ -273,13 +252,17 @@ fn hold_burst(
         }
         thread::sleep(LOOK_EVERY);
     }
-    outcome.held_ns = whole_ns(began.elapsed());
+    outcome.held_ns = Time(began.elapsed()).as_ns();
     outcome.unanswered = count - outcome.opened - outcome.refused;
     Ok(Burst { at_ns, outcome })
 }
 
 /// The next state of a connection that is ready for something; `None` if it is refused or closed.
-fn advance(connection: Connection, outcome: &mut Outcome, since_ns: impl Fn() -> u64) -> Option<Connection> {
+fn advance(
+    connection: Connection,
+    outcome: &mut SilentBurst,
+    since_ns: impl Fn() -> u64,
+) -> Option<Connection> {
     let socket = match connection {
         Connection::Open(socket) => socket,
         Connection::Connecting(socket) => {
@@ -321,7 +304,7 @@ mod tests {
 
     use super::*;
 
-    fn held(address: SocketAddr, count: u32, hold: Duration) -> Outcome {
+    fn held(address: SocketAddr, count: u32, hold: Duration) -> SilentBurst {
         hold_burst(address, count, hold, &AtomicBool::new(false)).unwrap().outcome
     }
 
@@ -348,10 +331,11 @@ mod tests {
         let hold = Duration::from_millis(500);
         let outcome = held(address, 20, hold);
         assert_eq!(server.join().unwrap(), 0, "a silent connection never sends a byte");
-        let Outcome { opened_after_ns, held_ns, .. } = outcome;
-        let expected = Outcome { connections: 20, opened: 20, closed_by_gateway: 10, ..Outcome::default() };
-        assert_eq!(Outcome { opened_after_ns: 0, held_ns: 0, ..outcome }, expected);
-        assert!(opened_after_ns <= held_ns && held_ns >= whole_ns(hold), "{outcome:?}");
+        let SilentBurst { opened_after_ns, held_ns, .. } = outcome;
+        let expected =
+            SilentBurst { connections: 20, opened: 20, closed_by_gateway: 10, ..SilentBurst::default() };
+        assert_eq!(SilentBurst { opened_after_ns: 0, held_ns: 0, ..outcome }, expected);
+        assert!(opened_after_ns <= held_ns && held_ns >= Time(hold).as_ns(), "{outcome:?}");
     }
 
     #[test]

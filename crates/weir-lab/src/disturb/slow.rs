@@ -9,7 +9,7 @@ use weir_rig::{Binary, Limits, Namespace, ProcessSpec, Ready, Running};
 
 use super::{Disturbance, Gateway, LoadContext, UnusableCounters};
 use crate::cell::error::{CellError, failed, file_failed};
-use crate::clock::{LoadClock, whole_ns};
+use crate::clock::LoadClock;
 use crate::scenario;
 
 /// The name of their process.
@@ -49,7 +49,7 @@ pub(super) fn prepare(gateway: &Gateway<'_>) -> Result<Option<Box<dyn Disturbanc
         bodies: clients.bodies,
         responses: clients.responses,
         piece_bytes: u32::try_from(clients.piece.0).unwrap_or(u32::MAX),
-        every_ns: whole_ns(clients.every.0),
+        every_ns: clients.every.as_ns(),
         body_bytes: clients.body.0,
     };
     Ok(Some(Box::new(Slow {

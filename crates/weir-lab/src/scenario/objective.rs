@@ -81,10 +81,7 @@ impl FindingLimit {
                 return number.ok_or_else(|| Problem::new(format!("`{text}` is not a number"), remedy));
             }
         };
-        read.map_err(|error| {
-            let (message, remedy) = error.parts();
-            Problem::new(message, remedy)
-        })
+        read.map_err(Problem::from)
     }
 }
 
@@ -116,11 +113,8 @@ impl ObjectiveSpec {
 
     /// The same in the words of the result schema.
     pub fn objective(&self) -> Objective {
-        let latency_ns: BTreeMap<String, u64> = self
-            .latencies()
-            .into_iter()
-            .map(|(name, time)| (name.to_owned(), crate::clock::whole_ns(time.0)))
-            .collect();
+        let latency_ns: BTreeMap<String, u64> =
+            self.latencies().into_iter().map(|(name, time)| (name.to_owned(), time.as_ns())).collect();
         let limit =
             |(metric, limit): (&String, &FindingLimit)| Some((metric.clone(), limit.of(metric).ok()?));
         Objective {

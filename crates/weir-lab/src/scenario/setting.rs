@@ -2,10 +2,10 @@
 
 use std::net::SocketAddr;
 
+use weir_document::Time;
 use weir_engine::{LoadSpec, RequestSpec};
 
 use super::{Popularity, Request, Scenario};
-use crate::clock::whole_ns;
 
 /// What a load needs beyond its own fields.
 #[derive(Clone, Debug)]
@@ -41,7 +41,7 @@ pub(crate) fn setting(
             requests,
             workers: scenario.workers,
             warmup_ns: scenario.warmup.as_ns(),
-            warmup_most_ns: whole_ns(warmup_most),
+            warmup_most_ns: Time(warmup_most).as_ns(),
             duration_ns: Some(scenario.duration.as_ns()),
             timeout_ns: scenario.timeout.as_ns(),
             seed,
