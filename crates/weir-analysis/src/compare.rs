@@ -4,6 +4,7 @@
 
 mod apart;
 mod beyond;
+mod bounded;
 mod dataset;
 mod difference;
 mod effect;

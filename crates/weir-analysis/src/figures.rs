@@ -7,6 +7,7 @@ pub(crate) mod errors;
 pub(crate) mod figure;
 pub(crate) mod heat;
 pub mod interval;
+pub(crate) mod latencies;
 pub(crate) mod noise;
 pub(crate) mod part_use;
 pub mod quantity;

@@ -5,10 +5,12 @@ pub(crate) mod baseline;
 pub(crate) mod conclusions;
 pub(crate) mod gateways;
 pub(crate) mod grouping;
+pub(crate) mod host_speed;
 pub(crate) mod measured;
 pub(crate) mod objective;
 pub(crate) mod rows;
 pub(crate) mod scaling;
+pub(crate) mod tails;
 
 use serde::Serialize;
 use weir_results::{ArrivalModel, BoundBy, DIRECT, Reason};
@@ -24,6 +26,7 @@ use crate::figures::quantity::{counted, rate};
 use crate::points::axes::{Axes, axes_words};
 use crate::points::baseline::{Added, RatioToDirect};
 use crate::points::objective::ObjectiveResult;
+use crate::points::tails::ShortTail;
 
 /// One load at one point of the axes, with every gateway that was put through it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -56,8 +59,11 @@ pub struct Row {
     pub planned: usize,
     /// Whole responses per second.
     pub throughput_per_s: Figure,
-    /// Latency in nanoseconds by name, in the order of [`LATENCIES`].
+    /// Latency in nanoseconds by name, in the order of [`crate::LATENCIES`].
     pub latency_ns: Vec<(String, Figure)>,
+    /// Quantiles that are no headline, because they rest on too few seconds.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub short_tails: Vec<ShortTail>,
     /// Latency by quantile over the valid repeats together; over all of them where none is valid.
     pub latency_curve: Vec<CurvePoint>,
     /// Share of errors of the scheduled.
@@ -95,10 +101,6 @@ pub struct Row {
     /// Use of every part of the rig, over the measured repeats.
     pub parts: Vec<PartUse>,
 }
-
-/// The latency figures of a row, in this order.
-pub const LATENCIES: [&str; 13] =
-    ["min", "mean", "p50", "p66", "p75", "p80", "p90", "p95", "p98", "p99", "p999", "p9999", "max"];
 
 impl Point {
     /// The axes in words: `limits.data.cpus = 0.5`; empty without axes.

@@ -194,11 +194,12 @@ fn is_past_the_limit(row: &Row) -> bool {
     row.reasons().iter().all(|(reason, _)| too_high.contains(reason))
 }
 
-/// Why too few repeats are valid, by the reasons' names and with their numbers; `None` where enough are.
+/// Why too few repeats are valid, by the reasons' names and with their numbers; `None` if enough are, or if the value is
+/// bounded.
 fn voided(figure: &Figure) -> Option<(String, String)> {
     let measured = figure.repeats.len();
     let valid = figure.repeats.iter().filter(|repeated| repeated.reasons.is_empty()).count();
-    (valid < measured.min(HEADLINE_REPEATS)).then(|| {
+    (valid < measured.min(HEADLINE_REPEATS) && !figure.is_bounded()).then(|| {
         let reasons = figure.reasons();
         let names: Vec<&str> = reasons.iter().map(|(reason, _)| reason_name(*reason)).collect();
         (names.join(", "), in_repeats(&reasons, measured))

@@ -14,9 +14,10 @@ use crate::points::baseline::added_latency;
 use crate::points::conclusions::{by_reason, conclude};
 use crate::points::gateways::{FailedCell, Gateway};
 use crate::points::grouping::{Group, group};
+use crate::points::host_speed::HostSpeed;
 use crate::points::measured::Repeats;
 use crate::points::objective::evaluate;
-use crate::points::rows::row;
+use crate::points::rows::{Context, row};
 use crate::problems::{self, Outcome, Problem, ProblemKind};
 
 /// Everything that a run says, computed from its cells.
@@ -162,11 +163,12 @@ fn point(run: &Run, group: &Group<'_>) -> Point {
         let same = |key: &&CellKey| key.gateway == gateway && key.axes == *group.axes;
         run.plan.iter().filter(same).count()
     };
+    let context = Context { model: group.model, direct, speed: HostSpeed::of(group) };
     let rows = group
         .rows
         .iter()
         .filter(|(gateway, _)| *gateway != DIRECT_TWIN)
-        .map(|(gateway, repeats)| row(repeats, gateway, planned(gateway), group.model, direct))
+        .map(|(gateway, repeats)| row(repeats, gateway, planned(gateway), &context))
         .collect();
     Point {
         axes: group.axes.clone(),

@@ -1,5 +1,8 @@
-//! Whether a value counts: reasons against one load of one cell.
+//! Which values of a load are valid, bounded or invalid, and why.
 
+pub(crate) mod effects;
+pub(crate) mod estimate;
+pub(crate) mod evidence;
 pub(crate) mod host_noise;
 pub(crate) mod judge;
 pub(crate) mod missing;

@@ -25,6 +25,8 @@ pub trait Observer {
     fn cell_started(&self, key: &CellKey, progress: Progress);
     /// A load of the cell begins; this attempt takes at least `takes`.
     fn load_started(&self, key: &CellKey, load: &str, takes: Duration);
+    /// A load of the cell is measured again; `cause` is what disturbed it.
+    fn load_retried(&self, key: &CellKey, load: &str, cause: &str);
     /// A load of the cell was measured.
     fn load_measured(&self, key: &CellKey, measurement: &Measurement);
     /// A cell is in the store.

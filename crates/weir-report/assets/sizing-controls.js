@@ -139,7 +139,11 @@
         const empty = columns.slice(2 + setting.length).map(() => Object.assign(cell("td", "–"), { className: "n" }));
         return element("tr", {}, name, ...setting, ...empty, element("td", {}, element("span", { className: "chip bad", textContent: "no answer" })));
       }
-      const texts = [span(offer.rate_per_s, rate), [offer.cpu_share === null ? "n/a" : percent(offer.cpu_share)], spread(offer.instances),
+      // What an instance carries at least needs at most so many of them.
+      const isCeiling = offer.basis === "at-least";
+      const carries = isCeiling ? [`≥ ${rate(offer.rate_per_s.low)}`, ""] : span(offer.rate_per_s, rate);
+      const needed = isCeiling ? [`≤ ${count(offer.instances.high)}`, ""] : spread(offer.instances);
+      const texts = [carries, [offer.cpu_share === null ? "n/a" : percent(offer.cpu_share)], needed,
         ...offer.later.map((later) => spread(later.instances)),
         ...(hasPrice ? offer.cost ? [span(offer.cost.per_month, money), span(offer.cost.per_million, money)] : [["n/a"], ["n/a"]] : [])];
       const basis = offer.basis === "extrapolated" ? element("td", {}, element("span", { className: "chip bad", textContent: BASES[offer.basis] }))

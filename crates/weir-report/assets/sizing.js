@@ -119,7 +119,7 @@ const sizing = (() => {
     for (; place < judged.points.length && worst(place).standing === UNKNOWN; place += 1) notes.push(`undecided: ${at(place)}`);
     if (place === judged.points.length) {
       const highest = notes.length > 0 ? "the highest rate with valid results" : "the highest rate measured";
-      notes.push(`objective met at ${rate(point.asked_per_s)}, ${highest}: an instance may carry more`);
+      notes.push(`objective met at ${rate(point.asked_per_s)}, ${highest}: an instance may carry more. \`weir run capacity\` searches for how much`);
       return { ...found, basis: "at-least", notes };
     }
     const [kept, used] = judged.checks[place];

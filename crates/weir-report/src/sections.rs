@@ -13,5 +13,6 @@ pub(crate) mod headroom;
 pub(crate) mod inventory;
 pub(crate) mod requests;
 pub(crate) mod resources;
+pub(crate) mod sharpen;
 pub(crate) mod tables;
 pub(crate) mod unequal;

@@ -124,7 +124,8 @@ pub struct Thresholds {
     /// Share of the response time from which the configured delay of the upstream counts as `upstream-limited`; 1 or
     /// more turns this off.
     pub upstream_delay_share: f64,
-    /// Share of the host's CPU that steal and other processes may take (`host-disturbed`).
+    /// Share of the host's CPU that steal and other processes may take before their effect on each value is estimated
+    /// (`host-noise`); 1 turns this off.
     pub disturbed_share: f64,
     /// Share of quota periods in which a part may be throttled (`throttled`).
     pub throttled_share: f64,
@@ -132,6 +133,14 @@ pub struct Thresholds {
     pub drift_share: f64,
     /// Factor by which a warm-up may grow while latencies have not settled; 1 keeps its length.
     pub warmup_growth: f64,
+    /// Share by which a disturbance can have moved throughput, to either side, so that it is still valid.
+    pub throughput_tolerance: f64,
+    /// The same for CPU time per request and cores.
+    pub cpu_tolerance: f64,
+    /// The same for the mean of the latency and its quantiles up to p50.
+    pub median_tolerance: f64,
+    /// The same for higher quantiles of the latency.
+    pub tail_tolerance: f64,
     /// Maximum distance from the mean to an end of a headline's interval, as share of the mean (of the whole latency for
     /// added latency); a wider one is `noisy`. No maximum by default.
     pub interval_share: Option<f64>,
@@ -160,11 +169,57 @@ impl Default for Thresholds {
             throttled_share: 0.01,
             drift_share: 0.1,
             warmup_growth: 3.0,
+            throughput_tolerance: 0.1,
+            cpu_tolerance: 0.05,
+            median_tolerance: 0.1,
+            tail_tolerance: 0.25,
             interval_share: None,
             full_load_share: 0.9,
             error_share: 0.001,
             margins: BTreeMap::new(),
         }
+    }
+}
+
+/// A threshold that lets more values be valid than its default.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Relaxed {
+    /// The field's name.
+    pub name: &'static str,
+    /// What the scenario asks for.
+    pub value: f64,
+    /// The default.
+    pub default: f64,
+}
+
+type FieldOf = fn(&Thresholds) -> f64;
+
+impl Thresholds {
+    /// The thresholds that are laxer than their defaults, in the order of the fields.
+    pub fn relaxed(&self) -> Vec<Relaxed> {
+        let default = Self::default();
+        // Those that exclude values above the threshold, and then those that exclude values below it.
+        let above: [(&str, FieldOf); 12] = [
+            ("bound_share", |t| t.bound_share),
+            ("worker_busy_share", |t| t.worker_busy_share),
+            ("lateness_ns", |t| t.lateness_ns as f64),
+            ("lateness_share", |t| t.lateness_share),
+            ("upstream_delay_share", |t| t.upstream_delay_share),
+            ("disturbed_share", |t| t.disturbed_share),
+            ("throttled_share", |t| t.throttled_share),
+            ("drift_share", |t| t.drift_share),
+            ("throughput_tolerance", |t| t.throughput_tolerance),
+            ("cpu_tolerance", |t| t.cpu_tolerance),
+            ("median_tolerance", |t| t.median_tolerance),
+            ("tail_tolerance", |t| t.tail_tolerance),
+        ];
+        let below: [(&str, FieldOf); 2] =
+            [("gateway_idle_share", |t| t.gateway_idle_share), ("completed_share", |t| t.completed_share)];
+        let errors: (&str, FieldOf) = ("error_share", |t| t.error_share);
+        let of =
+            |(name, of): (&'static str, FieldOf)| Relaxed { name, value: of(self), default: of(&default) };
+        let above = above.into_iter().chain([errors]).map(of).filter(|of| of.value > of.default);
+        above.chain(below.into_iter().map(of).filter(|of| of.value < of.default)).collect()
     }
 }
 
@@ -227,6 +282,16 @@ mod tests {
     use super::Thresholds;
 
     #[test]
+    fn relaxed_thresholds_are_those_that_let_more_values_be_valid() {
+        assert_eq!(Thresholds::default().relaxed(), []);
+        let stricter = Thresholds { disturbed_share: 0.0, completed_share: 1.0, ..Thresholds::default() };
+        assert_eq!(stricter.relaxed(), []);
+        let laxer = Thresholds { disturbed_share: 1.0, completed_share: 0.9, ..Thresholds::default() };
+        let found: Vec<_> = laxer.relaxed().iter().map(|of| (of.name, of.value, of.default)).collect();
+        assert_eq!(found, [("disturbed_share", 1.0, 0.02), ("completed_share", 0.9, 0.99)]);
+    }
+
+    #[test]
     fn every_threshold_is_in_the_guide_with_its_default() {
         let guide = include_str!("../../../docs/scenarios.md");
         let schema = schemars::schema_for!(Thresholds);
@@ -241,7 +306,7 @@ mod tests {
             assert!(guide.contains(&row), "docs/scenarios.md has no row {row:?}");
             assert!(field["description"].is_string(), "{name}");
         }
-        assert_eq!(fields.len(), 15);
+        assert_eq!(fields.len(), 19);
         let description = schema.get("description").and_then(Value::as_str).unwrap();
         assert!(!description.contains("METHOD"), "{description}");
     }

@@ -1,4 +1,6 @@
-//! What bounds a measurement, and whether its figures count (`docs/method.md#trust`).
+//! What bounds a measurement, and whether its values are valid (`docs/method.md#trust`).
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -30,8 +32,9 @@ pub enum Reason {
     GeneratorLimited,
     /// The upstream was the limit.
     UpstreamLimited,
-    /// Steal plus CPU used by others above the threshold.
-    HostDisturbed,
+    /// Processes outside the rig, or other virtual machines, took CPU time: `host-disturbed` before 0.2.
+    #[serde(alias = "host-disturbed")]
+    HostNoise,
     /// Bound by the gateway or by connections that were all busy, and under 99 % of the scheduled completed.
     Overloaded,
     /// More than 1 % of the quota periods throttled.
@@ -49,14 +52,14 @@ pub enum Reason {
     LimitNotApplied,
 }
 
-/// Reasons per metric; an empty list means *valid*.
+/// Reasons per metric: those of all its values together. An empty list means that every value is *valid*.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Verdicts {
     /// For throughput.
     pub throughput: Vec<Reason>,
-    /// For every latency figure.
+    /// For the mean and the quantiles of the latency.
     pub latency: Vec<Reason>,
-    /// For CPU use and CPU time per request.
+    /// For CPU use, CPU time per request and memory.
     pub cpu: Vec<Reason>,
 }
 
@@ -65,15 +68,42 @@ impl Verdicts {
     pub fn all_valid(&self) -> bool {
         self.throughput.is_empty() && self.latency.is_empty() && self.cpu.is_empty()
     }
+
+    /// The reasons of all metrics, each once, in their order.
+    pub fn reasons(&self) -> BTreeSet<Reason> {
+        [&self.throughput, &self.latency, &self.cpu].into_iter().flatten().copied().collect()
+    }
 }
 
-/// What bounds a measurement and what its figures are worth, with the evidence in words.
+/// A value that a disturbance can have moved: what is known of the value without it (`docs/method.md#bounds`).
+///
+/// It is *valid* if both sides lie within its tolerance. Otherwise it is *bounded* with one side or both, and *invalid*
+/// without any.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Bounds {
+    /// Lower bound, in the unit of the value; `None` if nothing is known of this side.
+    pub low: Option<f64>,
+    /// Upper bound.
+    pub high: Option<f64>,
+    /// What can have moved it; at least one reason.
+    pub reasons: Vec<Reason>,
+    /// Whether it is valid all the same.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_valid: bool,
+}
+
+/// What bounds a measurement, and which of its values are valid, with the evidence in words.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Judgement {
     /// What bounds it.
     pub bound_by: BoundBy,
     /// Reasons per metric.
     pub verdicts: Verdicts,
+    /// The values that a disturbance can have moved, by name: `throughput`, `cpu` (CPU time per request, microseconds), `cores`,
+    /// `memory`, `mean` and the quantiles of the latency (`p99`, nanoseconds). `None` in judgements before 0.2: there, a
+    /// reason excludes every value of its metric.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bounds: Option<BTreeMap<String, Bounds>>,
     /// One sentence with figures per reason given and for `bound_by`, in that order, computed from the data; before the last one,
     /// of a gateway that runs elsewhere, where its CPU time comes from.
     pub evidence: Vec<String>,

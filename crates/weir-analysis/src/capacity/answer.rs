@@ -217,7 +217,7 @@ fn reasons(found: &Found, mut of_trials: Vec<Reason>) -> Vec<Reason> {
         (_, Reason::LimitNotApplied) => true,
         (Stopped::GeneratorLimited, Reason::GeneratorLimited)
         | (Stopped::UpstreamLimited, Reason::UpstreamLimited) => true,
-        (Stopped::VoidTrials, Reason::HostDisturbed | Reason::Implausible) => found.capacity_per_s.is_none(),
+        (Stopped::VoidTrials, Reason::HostNoise | Reason::Implausible) => found.capacity_per_s.is_none(),
         _ => false,
     };
     of_trials.into_iter().filter(is_cause).collect()
@@ -232,6 +232,7 @@ fn figure(searches: &[Searched]) -> Figure {
             .or(searched.found.at_least_per_s.filter(|_| !searched.reasons.is_empty()))
             .into(),
         reasons: searched.reasons.clone(),
+        ..Repeated::default()
     };
     Figure::of(searches.iter().map(repeated).collect())
 }

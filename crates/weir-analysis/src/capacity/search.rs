@@ -105,6 +105,17 @@ struct Border {
     below_per_s: Option<f64>,
 }
 
+/// Why a latency that the objective limits is not valid.
+fn reasons_against(bounds: &[Bound], judgement: &Judgement) -> Vec<Reason> {
+    match &judgement.bounds {
+        Some(known) => {
+            let limited = bounds.iter().filter_map(|bound| known.get(&bound.name)).filter(|of| !of.is_valid);
+            limited.flat_map(|bounds| &bounds.reasons).copied().collect()
+        }
+        None => judgement.verdicts.latency.clone(),
+    }
+}
+
 impl TrialSeen {
     /// What a measured trial at `rate_per_s` says of `bounds`. Straight at the upstream, the upstream is what is measured,
     /// and may be the limit.
@@ -116,8 +127,8 @@ impl TrialSeen {
         timeout_ns: u64,
         is_direct: bool,
     ) -> Self {
-        let reasons = &judgement.verdicts.latency;
-        let voided = if reasons.contains(&Reason::HostDisturbed) || reasons.contains(&Reason::Implausible) {
+        let reasons = reasons_against(bounds, judgement);
+        let voided = if reasons.contains(&Reason::HostNoise) || reasons.contains(&Reason::Implausible) {
             Some(Voided::Otherwise)
         } else if reasons.contains(&Reason::GeneratorLimited) && !is_on_time(bounds, record) {
             Some(Voided::Generator)

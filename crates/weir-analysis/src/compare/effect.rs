@@ -86,28 +86,38 @@ pub(crate) struct Reading {
     pub(crate) first: Effect,
     /// The other.
     pub(crate) second: Option<Effect>,
+    /// Whether nothing is known of the lower and of the upper side: then that side reaches anywhere.
+    pub(crate) unknown: [bool; 2],
 }
 
 impl Reading {
     /// Both ends of the interval for the ratio: from the lowest to the highest of both.
     pub(crate) fn interval(&self, level: f64) -> [f64; 2] {
-        self.over(|effect| effect.interval(level))
+        self.open(self.over(|effect| effect.interval(level)), [f64::MIN_POSITIVE, f64::MAX])
     }
 
     /// The same on logarithms.
     pub(crate) fn log_interval(&self, level: f64) -> [f64; 2] {
-        self.over(|effect| effect.log_interval(level))
+        self.open(self.over(|effect| effect.log_interval(level)), [f64::NEG_INFINITY, f64::INFINITY])
     }
 
     /// The least level at which that interval lies wholly beyond the margin, see [`Effect::p_value_beyond`].
     pub(crate) fn p_value_beyond(&self, margin: f64) -> f64 {
         let agree = self.second.is_none_or(|second| second.log_ratio * self.first.log_ratio > 0.0);
-        if agree { self.greatest(|effect| effect.p_value_beyond(margin)) } else { 1.0 }
+        let [low, high] = self.unknown;
+        let is_known = if self.first.log_ratio > 0.0 { !low } else { !high };
+        if agree && is_known { self.greatest(|effect| effect.p_value_beyond(margin)) } else { 1.0 }
     }
 
     /// See [`Effect::smallest`].
     pub(crate) fn smallest(&self, margin: f64, level: f64) -> f64 {
         self.greatest(|effect| effect.smallest(margin, level))
+    }
+
+    /// The interval with its unknown sides at the ends of all.
+    fn open(&self, [low, high]: [f64; 2], [lowest, highest]: [f64; 2]) -> [f64; 2] {
+        let [no_low, no_high] = self.unknown;
+        [if no_low { lowest } else { low }, if no_high { highest } else { high }]
     }
 
     fn over(&self, of: impl Fn(&Effect) -> [f64; 2]) -> [f64; 2] {
@@ -124,7 +134,7 @@ impl Reading {
 
 impl From<Effect> for Reading {
     fn from(first: Effect) -> Self {
-        Self { first, second: None }
+        Self { first, second: None, unknown: [false; 2] }
     }
 }
 
@@ -207,7 +217,7 @@ mod tests {
     fn of_two_readings_all_is_said_that_both_say() {
         let first = Effect { log_ratio: 0.3, standard_error: 0.02, degrees_of_freedom: 8.0 };
         let second = Effect { log_ratio: 0.2, standard_error: 0.01, degrees_of_freedom: 9.0 };
-        let both = Reading { first, second: Some(second) };
+        let both = Reading { first, second: Some(second), unknown: [false; 2] };
         assert_eq!(both.log_interval(0.01), [second.log_interval(0.01)[0], first.log_interval(0.01)[1]]);
         let level = both.p_value_beyond(0.1);
         near(level, second.p_value_beyond(0.1).max(first.p_value_beyond(0.1)));

@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::CLAIM_REPEATS;
 use super::Question;
 use super::beyond::{Allowed, Beyond, Tested};
+use super::bounded;
 use super::dataset::{LoadPoint, Series};
 use super::effect::{Effect, Reading, is_alike};
 use super::holm;
@@ -110,6 +111,8 @@ pub(super) struct Draft {
     unclaimed: Option<String>,
     /// Whether all values of both are below what the measurement can tell apart.
     is_unresolved: bool,
+    /// Whether a side has bounds only.
+    is_bounded: bool,
     /// What one step of the measurement makes of the ratio, as logarithm; zero where values are exact.
     log_step: f64,
     /// Repeats beyond what was measured, where a side has some.
@@ -211,11 +214,22 @@ impl Draft {
             Some(beyond) => [beyond.counts.a.of, beyond.counts.b.of],
             None => [values_a.len(), values_b.len()],
         };
+        let is_enough = valid_a.min(valid_b) >= CLAIM_REPEATS || beyond.is_some();
+        let bounded = if is_enough || is_unresolved { None } else { bounded::between(a, b, is_paired) };
+        let bounded = bounded.filter(|of| of.counts[0].min(of.counts[1]) > valid_a.min(valid_b));
+        let is_bounded = bounded.is_some();
+        let (effect, [valid_a, valid_b]) = match bounded {
+            Some(of) => (Some(of.effect), of.counts),
+            None => (effect, [valid_a, valid_b]),
+        };
         let counts = match is_paired && beyond.is_none() {
+            true if is_bounded => {
+                format!("{} in which both are known", quantity::counted(valid_a as u64, "block"))
+            }
             true => format!("{} in which both are valid", quantity::counted(pairs.len() as u64, "block")),
             false => format!("A has {valid_a}, B {valid_b}"),
         };
-        let barred = if beyond.is_some() {
+        let barred = if beyond.is_some() || is_bounded {
             None
         } else if values_a.len() < 2 || values_b.len() < 2 {
             Some(format!("no interval, it needs two valid repeats of each: {counts}{}", voided(a, b)))
@@ -228,7 +242,8 @@ impl Draft {
         };
         let fewest = valid_a.min(valid_b);
         let unclaimed = (fewest < CLAIM_REPEATS).then(|| {
-            format!("better and worse need {CLAIM_REPEATS} valid repeats of each: {counts}{}", voided(a, b))
+            let kind = if is_bounded { "valid or bounded" } else { "valid" };
+            format!("better and worse need {CLAIM_REPEATS} {kind} repeats of each: {counts}{}", voided(a, b))
         });
         let means = geometric_mean(&values_a).zip(geometric_mean(&values_b)).filter(|_| beyond.is_none());
         let ratio = means.map(|(a, b)| b / a);
@@ -245,6 +260,7 @@ impl Draft {
             barred,
             unclaimed,
             is_unresolved,
+            is_bounded,
             log_step,
             beyond,
             is_judged: false,
@@ -253,12 +269,15 @@ impl Draft {
 
     /// Reads the ratio at equal speed of the host, and where the rig's own work differs, as it was measured, too.
     fn correct_host_speed(&mut self, rig_a: &Figure, rig_b: &Figure) {
+        if self.is_bounded {
+            return;
+        }
         let ratios = self.a.paired(&self.b, |a, b| b / a);
         let found = self.effect.zip(corrected(&counted(&ratios), rig_a, rig_b));
         let Some((measured, found)) = found.filter(|(_, found)| found.effect.has_spread()) else { return };
         let second = found.speed.rig_differs().then_some(measured.first);
         self.ratio = Some(found.effect.log_ratio.exp());
-        self.effect = Some(Reading { first: found.effect, second });
+        self.effect = Some(Reading { first: found.effect, second, unknown: [false; 2] });
         self.host_speed = Some(found.speed);
     }
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Serialize, Serializer};
 
+use crate::figures::latencies::LATENCIES;
 use crate::findings::{Better, Column, Compared, Unit, compared};
-use crate::points::LATENCIES;
 
 /// Differences in CPU time per request up to this share do not matter (`docs/method.md#comparison`).
 const CPU_MARGIN: f64 = 0.05;

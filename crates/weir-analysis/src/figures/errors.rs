@@ -27,7 +27,7 @@ pub struct ErrorShare {
 const OTHERS: [Reason; 5] = [
     Reason::GeneratorLimited,
     Reason::UpstreamLimited,
-    Reason::HostDisturbed,
+    Reason::HostNoise,
     Reason::Implausible,
     Reason::LimitNotApplied,
 ];

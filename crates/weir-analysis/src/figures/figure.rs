@@ -3,13 +3,16 @@
 use serde::Serialize;
 use weir_results::Reason;
 
-use crate::figures::interval::{Estimate, of_differences, of_figures};
+use crate::figures::interval::{CONFIDENCE, Estimate, of_differences_at, of_figures_at};
+
+/// Confidence of both sides of a bounded value together; each side alone has 95 %.
+const BOUNDS_CONFIDENCE: f64 = 0.9;
 
 /// Valid repeats that a headline needs (`docs/method.md#repeats`).
 pub const HEADLINE_REPEATS: usize = 3;
 
 /// What one repeat says about a figure.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "kind", content = "value")]
 pub enum Sample {
     /// The figure.
@@ -17,18 +20,43 @@ pub enum Sample {
     /// A quantile that fell among the unanswered: greater than the time-out.
     BeyondTimeout,
     /// It was not measured.
+    #[default]
     Missing,
 }
 
 /// A figure in one repeat.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Repeated {
     /// Repeat, from 0.
     pub repeat: u32,
     /// What it says.
     pub sample: Sample,
-    /// Why it does not count; empty means *valid*.
+    /// Why it is not valid; empty means *valid*.
     pub reasons: Vec<Reason>,
+    /// What is known of a value that a disturbance can have moved. A value that is not valid is invalid without a side;
+    /// a valid one without sides is known exactly.
+    pub range: Range,
+}
+
+/// The sides between which a value lies without the disturbance; `None` if nothing is known of a side.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Range {
+    /// Lower bound.
+    pub low: Option<f64>,
+    /// Upper bound.
+    pub high: Option<f64>,
+}
+
+impl Range {
+    /// Whether nothing is known of either side.
+    pub fn is_empty(&self) -> bool {
+        self.low.is_none() && self.high.is_none()
+    }
+
+    /// Both sides changed by `of`, which grows with the value.
+    pub(crate) fn map(self, of: impl Fn(f64) -> f64) -> Self {
+        Self { low: self.low.map(&of), high: self.high.map(&of) }
+    }
 }
 
 /// How far an interval reaches from its mean, where that is further than the scenario allows.
@@ -42,8 +70,8 @@ pub struct Noise {
 
 /// A figure over repeats.
 ///
-/// The mean is over the valid repeats; where there is none, it is over all that were measured, and
-/// [`Figure::is_valid`] says no: such a figure stays in tables, marked, and enters nothing else.
+/// The mean is over the valid repeats. Without any, it is over all that were measured, and [`Figure::is_valid`] is false:
+/// such a value stays in tables, marked, and enters nothing but what its bounds decide.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Figure {
     /// Mean over repeats; `None` where nothing was measured or a repeat is beyond the time-out.
@@ -58,6 +86,9 @@ pub struct Figure {
     pub headline: bool,
     /// Why it is no headline although enough repeats count; `None` where it is one, or for another reason is none.
     pub noise: Option<Noise>,
+    /// What is known if fewer repeats are valid than a headline needs and others are bounded: the bounds of all of these
+    /// repeats, each with its sampling error (95 %). Empty for a valid value, and for one of which nothing is known.
+    pub bounds: Range,
     /// Every repeat, in order.
     pub repeats: Vec<Repeated>,
 }
@@ -65,12 +96,12 @@ pub struct Figure {
 impl Figure {
     /// A figure of positive values; intervals on logarithms.
     pub(crate) fn of(repeats: Vec<Repeated>) -> Self {
-        Self::with(repeats, of_figures)
+        Self::with(repeats, of_figures_at)
     }
 
     /// A difference, which may be negative.
     pub(crate) fn of_difference(repeats: Vec<Repeated>) -> Self {
-        Self::with(repeats, of_differences)
+        Self::with(repeats, of_differences_at)
     }
 
     /// A figure of positive values that all count, one for each repeat; `None` was not measured.
@@ -84,11 +115,12 @@ impl Figure {
             repeat: u32::try_from(repeat).unwrap_or(u32::MAX),
             sample: value.into(),
             reasons,
+            range: Range::default(),
         };
         Self::of(values.into_iter().enumerate().map(repeated).collect())
     }
 
-    fn with(repeats: Vec<Repeated>, estimate: fn(&[f64]) -> Option<Estimate>) -> Self {
+    fn with(repeats: Vec<Repeated>, estimate: EstimateOf) -> Self {
         let measured = |repeated: &&Repeated| repeated.sample != Sample::Missing;
         let valid: Vec<&Repeated> =
             repeats.iter().filter(measured).filter(|repeated| repeated.reasons.is_empty()).collect();
@@ -96,15 +128,18 @@ impl Figure {
             if valid.is_empty() { repeats.iter().filter(measured).collect() } else { valid.clone() };
         let beyond_timeout = counted.iter().any(|repeated| repeated.sample == Sample::BeyondTimeout);
         let values: Vec<f64> = counted.iter().filter_map(|repeated| repeated.value()).collect();
-        let estimate = if beyond_timeout { None } else { estimate(&values) };
+        let moved = moved_ends(&valid, estimate);
         let valid = valid.len();
+        let bounds = if valid < HEADLINE_REPEATS { bounds(&repeats, estimate) } else { Range::default() };
+        let estimate = if beyond_timeout { None } else { estimate(&values, CONFIDENCE) };
         Self {
             mean: estimate.map(|estimate| estimate.mean),
-            interval: estimate.and_then(|estimate| estimate.interval).filter(|_| valid > 0),
+            interval: estimate.and_then(|estimate| moved.or(estimate.interval)).filter(|_| valid > 0),
             valid,
             beyond_timeout,
             headline: false,
             noise: None,
+            bounds,
             repeats,
         }
     }
@@ -134,7 +169,9 @@ impl Figure {
         let mut over = self.clone();
         over.mean = over.mean.map(|mean| mean / divisor);
         over.interval = over.interval.map(|ends| ends.map(|end| end / divisor));
+        over.bounds = over.bounds.map(|end| end / divisor);
         for repeated in &mut over.repeats {
+            repeated.range = repeated.range.map(|end| end / divisor);
             if let Sample::Value(value) = &mut repeated.sample {
                 *value /= divisor;
             }
@@ -151,7 +188,7 @@ impl Figure {
             reasons.sort();
             reasons.dedup();
             let sample = Sample::from(value.filter(|value| value.is_finite()));
-            Some(Repeated { repeat: repeated.repeat, sample, reasons })
+            Some(Repeated { repeat: repeated.repeat, sample, reasons, range: Range::default() })
         };
         self.repeats.iter().filter_map(pair).collect()
     }
@@ -175,6 +212,19 @@ impl Figure {
         }
     }
 
+    /// Whether it is not valid, but at least one side is known.
+    pub fn is_bounded(&self) -> bool {
+        !self.bounds.is_empty()
+    }
+
+    /// The ends that a chart draws: those of the interval, or the bounds, with the mean for an unknown side.
+    pub fn ends(&self) -> Option<[f64; 2]> {
+        match (self.is_bounded(), self.mean) {
+            (true, mean) => Some([self.bounds.low.or(mean)?, self.bounds.high.or(mean)?]),
+            (false, _) => self.interval,
+        }
+    }
+
     /// Whether it counts: the mean is over valid repeats, and the interval is no wider than the scenario allows.
     pub fn is_valid(&self) -> bool {
         self.valid > 0 && self.noise.is_none()
@@ -195,6 +245,38 @@ impl Figure {
     }
 }
 
+/// The interval of valid repeats of which some can have moved within their tolerance: from the lower end of the lower
+/// sides to the upper end of the upper ones.
+fn moved_ends(valid: &[&Repeated], estimate: EstimateOf) -> Option<[f64; 2]> {
+    if valid.iter().all(|repeated| repeated.range.is_empty()) {
+        return None;
+    }
+    let interval = |of: fn(Range) -> Option<f64>| {
+        let ends: Option<Vec<f64>> = valid.iter().map(|repeated| of(repeated.known())).collect();
+        estimate(&ends?, CONFIDENCE)?.interval
+    };
+    Some([interval(|range| range.low)?[0], interval(|range| range.high)?[1]])
+}
+
+type EstimateOf = fn(&[f64], f64) -> Option<Estimate>;
+
+/// Both sides over the repeats that are valid or bounded; empty if none is bounded.
+fn bounds(repeats: &[Repeated], estimate: EstimateOf) -> Range {
+    if !repeats.iter().any(Repeated::is_bounded) {
+        return Range::default();
+    }
+    let side = |of: fn(Range) -> Option<f64>, end: fn([f64; 2]) -> f64| {
+        let values: Vec<f64> = repeats.iter().filter_map(|repeated| of(repeated.known())).collect();
+        let ends = [f64::min, f64::max].map(|extreme| values.iter().copied().reduce(extreme));
+        // One or two repeats do not show their sampling error: their range is what is known.
+        match values.len() {
+            0..HEADLINE_REPEATS => Some(end([ends[0]?, ends[1]?])),
+            _ => estimate(&values, BOUNDS_CONFIDENCE)?.interval.map(end),
+        }
+    };
+    Range { low: side(|range| range.low, |[low, _]| low), high: side(|range| range.high, |[_, high]| high) }
+}
+
 /// The distinct reasons with how often each is given, in their order.
 pub(crate) fn counted_reasons<'a>(reasons: impl Iterator<Item = &'a Reason>) -> Vec<(Reason, usize)> {
     let mut counted: Vec<(Reason, usize)> = Vec::new();
@@ -209,6 +291,19 @@ pub(crate) fn counted_reasons<'a>(reasons: impl Iterator<Item = &'a Reason>) -> 
 }
 
 impl Repeated {
+    /// Whether it is not valid, but at least one side is known.
+    pub fn is_bounded(&self) -> bool {
+        !self.reasons.is_empty() && !self.range.is_empty()
+    }
+
+    /// What is known of it.
+    pub fn known(&self) -> Range {
+        match self.reasons.is_empty() && self.range.is_empty() {
+            true => Range { low: self.value(), high: self.value() },
+            false => self.range,
+        }
+    }
+
     /// The value where there is one.
     pub fn value(&self) -> Option<f64> {
         match self.sample {
@@ -233,11 +328,12 @@ mod tests {
             repeat: index as u32,
             sample: *sample,
             reasons: reasons.to_vec(),
+            range: Range::default(),
         };
         samples.iter().enumerate().map(repeated).collect()
     }
 
-    const DISTURBED: &[Reason] = &[Reason::HostDisturbed];
+    const DISTURBED: &[Reason] = &[Reason::HostNoise];
 
     #[test]
     fn invalid_repeats_stay_out_of_the_mean() {
@@ -248,7 +344,7 @@ mod tests {
         ]));
         assert_eq!(figure.valid, 2);
         assert!((figure.mean.unwrap() - 6.0).abs() < 1e-9);
-        assert_eq!(figure.reasons(), [(Reason::HostDisturbed, 1)]);
+        assert_eq!(figure.reasons(), [(Reason::HostNoise, 1)]);
         assert!(!figure.headline_if(true).headline, "two valid repeats are no headline");
     }
 

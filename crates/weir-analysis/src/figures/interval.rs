@@ -22,6 +22,11 @@ pub struct Estimate {
 /// Values of zero have no logarithm: with one among them it is the arithmetic mean, without an interval.
 /// `None` without values, or where one is negative or not finite.
 pub fn of_figures(values: &[f64]) -> Option<Estimate> {
+    of_figures_at(values, CONFIDENCE)
+}
+
+/// [`of_figures`] at another confidence, 0 to 1.
+pub(crate) fn of_figures_at(values: &[f64], confidence: f64) -> Option<Estimate> {
     if values.is_empty() || values.iter().any(|value| !value.is_finite() || *value < 0.0) {
         return None;
     }
@@ -29,13 +34,18 @@ pub fn of_figures(values: &[f64]) -> Option<Estimate> {
         return Some(Estimate { mean: arithmetic_mean(values), interval: None, n: values.len() });
     }
     let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
-    let on_logs = of_differences(&logs)?;
+    let on_logs = of_differences_at(&logs, confidence)?;
     let interval = on_logs.interval.map(|ends| ends.map(|end| end.exp().min(f64::MAX)));
     Some(Estimate { mean: on_logs.mean.exp(), interval, n: values.len() })
 }
 
 /// The arithmetic mean of `values` with its t interval; `None` without values or where one is not finite.
 pub fn of_differences(values: &[f64]) -> Option<Estimate> {
+    of_differences_at(values, CONFIDENCE)
+}
+
+/// [`of_differences`] at another confidence, 0 to 1.
+pub(crate) fn of_differences_at(values: &[f64], confidence: f64) -> Option<Estimate> {
     if values.is_empty() || values.iter().any(|value| !value.is_finite()) {
         return None;
     }
@@ -44,7 +54,7 @@ pub fn of_differences(values: &[f64]) -> Option<Estimate> {
     let interval = (n >= 2).then(|| {
         let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
         let standard_error = (squares / (n - 1) as f64 / n as f64).sqrt();
-        let reach = t_quantile(CONFIDENCE, n - 1) * standard_error;
+        let reach = t_quantile(confidence, n - 1) * standard_error;
         [mean - reach, mean + reach]
     });
     Some(Estimate { mean, interval, n })

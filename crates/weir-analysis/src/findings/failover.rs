@@ -247,7 +247,8 @@ fn stage_fault(repeats: &[(&Repeat<'_>, &Stage<'_>)]) -> Option<StageFault> {
 pub(super) fn disturbed(repeat: &Repeat<'_>, sample: Sample) -> Repeated {
     let caused = [Reason::Errors, Reason::Overloaded, Reason::NotStationary];
     let reasons = repeat.reasons(Metric::Latency).iter().copied().filter(|reason| !caused.contains(reason));
-    Repeated { repeat: repeat.cell.key.repeat, sample, reasons: reasons.collect() }
+    let repeat = repeat.cell.key.repeat;
+    Repeated { repeat, sample, reasons: reasons.collect(), ..Repeated::default() }
 }
 
 /// The seconds from each fault to the next; the drain belongs to the last.

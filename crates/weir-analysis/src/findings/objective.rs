@@ -9,7 +9,7 @@ use super::model::{Better, Column, Finding, Row, Value};
 use super::{column_named, metric};
 use crate::figures::figure::Figure;
 use crate::points::gateways::Gateway;
-use crate::points::objective::{Bound, ObjectiveResult, why_undecided};
+use crate::points::objective::{Bound, ObjectiveResult};
 
 /// The objective of one value of a finding.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -42,7 +42,7 @@ pub(crate) fn evaluate(
             let has_result = |of: &FindingObjective| of.gateway == gateway.name && of.result.name == *name;
             if let Some(column) = column_named(name).filter(|_| !results.iter().any(has_result)) {
                 let bound = bound(name, column, *limit);
-                let result = bound.result(&Figure::default(), vec![None], "this run has no such value");
+                let result = bound.undecided(&Figure::default(), "this run has no such value");
                 let gateway = gateway.name.clone();
                 results.push(FindingObjective { gateway, place: String::new(), result });
             }
@@ -83,12 +83,9 @@ fn judge(bound: &Bound<'_>, value: &Value) -> Option<ObjectiveResult> {
         Value::Missing | Value::Text { .. } | Value::Valid { .. } => None,
         Value::Number { number: None, words } => {
             let why = words.as_deref().unwrap_or("not measured");
-            Some(bound.result(&Figure::default(), vec![None], why))
+            Some(bound.undecided(&Figure::default(), why))
         }
         Value::Number { .. } | Value::Part { .. } => value.as_number().map(|number| bound.exactly(number)),
-        Value::Figure { figure } => {
-            let says = figure.repeats.iter().map(|repeated| bound.says(repeated)).collect();
-            Some(bound.result(figure, says, &why_undecided(figure)))
-        }
+        Value::Figure { figure } => Some(bound.judge(figure)),
     }
 }

@@ -146,6 +146,7 @@ fn figure(
         repeat: repeat.cell.key.repeat,
         sample: of(repeat.measurement),
         reasons: reasons(repeat),
+        ..Repeated::default()
     });
     Figure::of(repeated.collect())
 }
@@ -156,7 +157,7 @@ fn of_latency(repeat: &Repeat<'_>) -> Vec<Reason> {
 
 /// Reasons against the time that a change takes: it does not depend on what the load does, but on the host.
 fn of_the_rig(repeat: &Repeat<'_>) -> Vec<Reason> {
-    let against = [Reason::HostDisturbed, Reason::LimitNotApplied];
+    let against = [Reason::HostNoise, Reason::LimitNotApplied];
     of_latency(repeat).into_iter().filter(|reason| against.contains(reason)).collect()
 }
 

@@ -8,9 +8,10 @@ use super::scalability::{Over, Scalability, USL_CORES_MIN, USL_POINTS_MIN, usl};
 use super::{Fit, Fitted, fit, knee};
 use crate::experiments::Experiment;
 use crate::figures::figure::{Figure, Repeated, Sample};
+use crate::figures::latencies::latency_ns;
 use crate::points::axes::Axes;
 use crate::points::grouping::Group;
-use crate::points::measured::{Repeats, latency_ns};
+use crate::points::measured::Repeats;
 use crate::points::{Point, Row};
 use crate::verdicts::reasons::Metric;
 
@@ -196,6 +197,7 @@ fn step(repeats: &Repeats<'_>, place: usize) -> CurveSpot {
             repeat: repeat.cell.key.repeat,
             sample: Sample::from(repeat.measurement.record.steps.get(place).and_then(of)),
             reasons: repeat.reasons(metric).to_vec(),
+            ..Repeated::default()
         });
         Figure::of(repeated.collect())
     };

@@ -3,9 +3,9 @@
 use serde::Serialize;
 use weir_results::Reason;
 
-use crate::figures::figure::{Figure, Repeated, Sample};
+use crate::figures::figure::{Figure, Range, Repeated, Sample};
 use crate::points::measured::{Repeat, Repeats};
-use crate::verdicts::reasons::Metric;
+use crate::verdicts::reasons::{Metric, value};
 
 /// Quantiles for which the added latency is given.
 pub const ADDED: [&str; 5] = ["mean", "p50", "p90", "p99", "p999"];
@@ -32,14 +32,15 @@ pub(crate) fn added_latency(through: &Repeats<'_>, direct: &Repeats<'_>, open: b
     }
     let added = |name: &&str| {
         let repeated = pairs.iter().map(|(through, direct)| {
-            let sample = match (through.latency(name), direct.latency(name)) {
+            let of = |repeat: &Repeat<'_>| repeat.judged(name, repeat.latency(name));
+            let (own, base) = (of(through), of(direct));
+            let sample = match (own.sample, base.sample) {
                 (Sample::Value(through), Sample::Value(direct)) => Sample::Value(through - direct),
                 (Sample::BeyondTimeout, _) => Sample::BeyondTimeout,
                 _ => Sample::Missing,
             };
-            let mut reasons = through.reasons(Metric::Latency).to_vec();
-            reasons.extend(direct.reasons(Metric::Latency));
-            Repeated { repeat: through.cell.key.repeat, sample, reasons: distinct(reasons) }
+            let range = crossed(own.known(), base.known(), |own, base| own - base);
+            Repeated { sample, range, reasons: distinct([own.reasons, base.reasons].concat()), ..own }
         });
         let figure = Figure::of_difference(repeated.collect()).headline_if(open);
         ((*name).to_owned(), figure)
@@ -57,16 +58,24 @@ pub(crate) fn ratio_to_direct(through: &Repeats<'_>, direct: &Repeats<'_>) -> Op
         .iter()
         .map(|(through, direct)| {
             let rate = |repeat: &Repeat<'_>| repeat.measurement.record.result.rate_per_s;
-            let mut reasons = through.reasons(Metric::Throughput).to_vec();
-            reasons.extend(direct.reasons(Metric::Throughput).iter().filter(|reason| !by_the_rig(reason)));
+            let of = |repeat: &Repeat<'_>| repeat.judged(value::THROUGHPUT, Sample::Value(rate(repeat)));
+            let (own, mut base) = (of(through), of(direct));
+            base.reasons.retain(|reason| !by_the_rig(reason));
             let ratio = rate(through) / rate(direct);
             let sample = if ratio.is_finite() { Sample::Value(ratio) } else { Sample::Missing };
-            Repeated { repeat: through.cell.key.repeat, sample, reasons: distinct(reasons) }
+            let range = crossed(own.known(), base.known(), |own, base| own / base);
+            Repeated { sample, range, reasons: distinct([own.reasons, base.reasons].concat()), ..own }
         })
         .collect();
     let limited = |repeat: &Repeat<'_>| repeat.reasons(Metric::Throughput).iter().any(by_the_rig);
     let at_most = pairs.iter().any(|(_, direct)| limited(direct));
     (!repeated.is_empty()).then(|| RatioToDirect { ratio: Figure::of(repeated).headline_if(true), at_most })
+}
+
+/// Both sides of what `of` makes of two values; it grows with the first and falls with the second.
+fn crossed(one: Range, other: Range, of: impl Fn(f64, f64) -> f64) -> Range {
+    let side = |one: Option<f64>, other: Option<f64>| Some(of(one?, other?)).filter(|end| end.is_finite());
+    Range { low: side(one.low, other.high), high: side(one.high, other.low) }
 }
 
 fn pairs<'a, 'b>(through: &'b Repeats<'a>, direct: &'b Repeats<'a>) -> Vec<(&'b Repeat<'a>, &'b Repeat<'a>)> {

@@ -6,9 +6,11 @@
 use weir_results::{ArrivalModel, BoundBy};
 
 use crate::added::claims;
-use crate::figures::figure::Figure;
+use crate::figures::figure::{Figure, Range};
+use crate::figures::latencies::title;
 use crate::figures::quantity::{bytes, counted, number, percent, range, rate, time_ns};
 use crate::points::objective::{Met, ObjectiveResult};
+use crate::points::tails::{SECONDS_MIN, ShortTail};
 use crate::points::{Point, Row};
 use crate::verdicts::reasons::reason_name;
 
@@ -61,6 +63,8 @@ pub(crate) fn conclude(point: &Point) -> Vec<String> {
         None => added(point),
     });
     sentences.extend(objectives(point));
+    sentences.extend(bounded(point));
+    sentences.extend(short_tails(point));
     sentences.extend(left_out(point));
     sentences.extend(too_wide(point));
     sentences
@@ -199,16 +203,59 @@ fn objective(point: &Point, bound: &str) -> Option<String> {
     Some(format!("Objective {bound}: {}.", said.join(", ")))
 }
 
-/// Who has no headline, and why.
-fn left_out(point: &Point) -> Option<String> {
-    let main = |row: &Row| match point.model {
+/// What the load is for: throughput of a closed loop, p99 of an open one.
+fn main(point: &Point, row: &Row) -> Figure {
+    match point.model {
         ArrivalModel::Closed => row.throughput_per_s.clone(),
         ArrivalModel::Open => row.latency("p99").cloned().unwrap_or_default(),
+    }
+}
+
+/// Whose headline has bounds only, and why.
+fn bounded(point: &Point) -> Option<String> {
+    let (name, format): (_, fn(f64) -> String) = match point.model {
+        ArrivalModel::Closed => ("throughput", rate),
+        ArrivalModel::Open => ("p99", time_ns),
     };
+    let rows = point.gateways().map(|row| (row, main(point, row)));
+    let said: Vec<(String, String)> = rows
+        .filter(|(_, figure)| figure.is_bounded())
+        .map(|(row, figure)| {
+            let reasons: Vec<&str> =
+                figure.reasons().into_iter().map(|(reason, _)| reason_name(reason)).collect();
+            (reasons.join(", "), format!("{} {}", row.gateway, bounds_words(&figure.bounds, format)))
+        })
+        .collect();
+    let said: Vec<String> =
+        by_reason(said).iter().map(|(why, values)| format!("{} ({why})", join(values))).collect();
+    (!said.is_empty()).then(|| format!("Bounds of the {name}: {}.", said.join(", ")))
+}
+
+/// The quoted quantiles that are no headline for want of seconds.
+fn short_tails(point: &Point) -> Option<String> {
+    let is_quoted = |tail: &&ShortTail| ["p99", "p999"].contains(&tail.name.as_str());
+    let of = |row: &Row| {
+        let words = |tail: &ShortTail| {
+            format!("{} of {} ({} of {})", title(&tail.name), row.gateway, tail.seconds, tail.of)
+        };
+        row.short_tails.iter().filter(is_quoted).map(words).collect::<Vec<_>>()
+    };
+    let said: Vec<String> = point.gateways().flat_map(of).collect();
+    (!said.is_empty()).then(|| {
+        format!(
+            "Fewer than {SECONDS_MIN} seconds hold slower requests, so these are no headlines: {}. Longer phases or \
+             more repeats help.",
+            said.join(", ")
+        )
+    })
+}
+
+/// Who has no headline, and why.
+fn left_out(point: &Point) -> Option<String> {
     let said: Vec<(String, String)> = point
         .gateways()
-        .map(|row| (row, main(row)))
-        .filter(|(_, figure)| !figure.headline && figure.noise.is_none())
+        .map(|row| (row, main(point, row)))
+        .filter(|(_, figure)| !figure.headline && figure.noise.is_none() && !figure.is_bounded())
         .map(|(row, figure)| (why_no_headline(&figure), row.gateway.clone()))
         .collect();
     let said: Vec<String> =
@@ -244,12 +291,34 @@ fn too_wide(point: &Point) -> Option<String> {
     (!said.is_empty()).then(|| format!("No conclusion from noisy values. {}.", said.join("; ")))
 }
 
-/// The mean with its interval.
-pub(crate) fn with_interval(figure: &Figure, format: impl Fn(f64) -> String) -> String {
+/// The mean with its interval, or the bounds.
+pub fn with_interval(figure: &Figure, format: impl Fn(f64) -> String) -> String {
+    if figure.is_bounded() {
+        return bounds_words(&figure.bounds, format);
+    }
     let mean = figure.mean.map_or_else(|| "n/a".to_owned(), &format);
     match figure.interval {
         Some([low, high]) => format!("{mean} [{}]", range(&mean, &format(low), &format(high))),
         None => mean,
+    }
+}
+
+/// Bounds in words: `≤ 1.50 ms`, `≥ 23,000/s`, `0.400 to 1.50 ms`; empty without a side.
+pub fn bounds_words(bounds: &Range, format: impl Fn(f64) -> String) -> String {
+    match (bounds.low, bounds.high) {
+        (None, None) => String::new(),
+        (None, Some(high)) => format!("≤ {}", format(high)),
+        (Some(low), None) => format!("≥ {}", format(low)),
+        (Some(low), Some(high)) => {
+            let (low, high) = (format(low), format(high));
+            let unit =
+                |text: &str| text.trim_start_matches(|c: char| !c.is_alphabetic() && c != '%').to_owned();
+            match low.strip_suffix(&unit(&high)) {
+                _ if low.starts_with('-') => format!("{low} to {high}"),
+                Some(number) if unit(&low) == unit(&high) => format!("{}–{high}", number.trim_end()),
+                _ => format!("{low}–{high}"),
+            }
+        }
     }
 }
 

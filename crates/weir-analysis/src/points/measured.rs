@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use weir_results::{Cell, CpuSeconds, Measurement, NetworkUsage, Part, Reason, Role, TimesNs, Usage};
+use weir_results::{Bounds, Cell, CpuSeconds, Measurement, NetworkUsage, Part, Reason, Role, Usage};
 
-use crate::figures::figure::{Repeated, Sample};
-use crate::verdicts::reasons::{Metric, reasons_for};
+use crate::figures::figure::{Range, Repeated, Sample};
+use crate::figures::latencies::latency_ns;
+use crate::verdicts::reasons::{Metric, metric_of, reasons_for, value};
 
 /// One load of one cell.
 #[derive(Clone, Copy)]
@@ -83,8 +84,32 @@ pub fn role_usage(parts: &[Part], usage: &BTreeMap<String, Usage>, role: Role) -
 }
 
 impl<'a> Repeat<'a> {
+    /// Why a metric is not valid: for latency, the reasons of all of its values.
     pub(crate) fn reasons(&self, metric: Metric) -> &'a [Reason] {
-        reasons_for(&self.measurement.judgement.verdicts, metric)
+        let judgement = &self.measurement.judgement;
+        match (&judgement.bounds, metric) {
+            (Some(bounds), Metric::Throughput) => reasons_of(bounds, value::THROUGHPUT),
+            (Some(bounds), Metric::Cpu) => reasons_of(bounds, value::CPU),
+            _ => reasons_for(&judgement.verdicts, metric),
+        }
+    }
+
+    /// A value with its own reasons and bounds, by its name among them.
+    pub(crate) fn judged(&self, name: &str, sample: Sample) -> Repeated {
+        let repeat = self.cell.key.repeat;
+        let judgement = &self.measurement.judgement;
+        let Some(bounds) = &judgement.bounds else {
+            let reasons = reasons_for(&judgement.verdicts, metric_of(name)).to_vec();
+            return Repeated { repeat, sample, reasons, range: Range::default() };
+        };
+        let (reasons, range) = match bounds.get(name) {
+            Some(Bounds { low, high, reasons, is_valid }) => {
+                let reasons = if *is_valid { Vec::new() } else { reasons.clone() };
+                (reasons, Range { low: *low, high: *high })
+            }
+            None => (Vec::new(), Range::default()),
+        };
+        Repeated { repeat, sample, reasons, range }
     }
 
     /// A latency by its name: a quantile that is null fell among the unanswered.
@@ -101,6 +126,10 @@ impl<'a> Repeat<'a> {
     pub(crate) fn data(&self) -> Option<Usage> {
         data_usage(&self.cell.parts, &self.measurement.usage)
     }
+}
+
+fn reasons_of<'a>(bounds: &'a BTreeMap<String, Bounds>, name: &str) -> &'a [Reason] {
+    bounds.get(name).filter(|bounds| !bounds.is_valid).map_or(&[], |bounds| &bounds.reasons)
 }
 
 impl<'a> Repeats<'a> {
@@ -127,8 +156,14 @@ impl<'a> Repeats<'a> {
                 repeat: repeat.cell.key.repeat,
                 sample: of(repeat),
                 reasons: repeat.reasons(metric).to_vec(),
+                range: Range::default(),
             })
             .collect()
+    }
+
+    /// A value of each repeat with its own reasons and bounds; see [`Repeat::judged`].
+    pub(crate) fn judged(&self, name: &str, of: &dyn Fn(&Repeat<'_>) -> Sample) -> Vec<Repeated> {
+        self.iter().map(|repeat| repeat.judged(name, of(repeat))).collect()
     }
 
     /// The repeats in which `metric` counts and `true`; all of them and `false` where it counts in none.
@@ -136,27 +171,6 @@ impl<'a> Repeats<'a> {
         let valid: Vec<_> = self.iter().filter(|repeat| repeat.reasons(metric).is_empty()).collect();
         if valid.is_empty() { (self.iter().collect(), false) } else { (valid, true) }
     }
-}
-
-pub(crate) fn latency_ns(times: &TimesNs, name: &str) -> Option<f64> {
-    let quantile = match name {
-        "mean" => return times.mean,
-        "stddev" => return times.stddev,
-        "min" => times.min,
-        "p50" => times.p50,
-        "p66" => times.p66,
-        "p75" => times.p75,
-        "p80" => times.p80,
-        "p90" => times.p90,
-        "p95" => times.p95,
-        "p98" => times.p98,
-        "p99" => times.p99,
-        "p999" => times.p999,
-        "p9999" => times.p9999,
-        "max" => times.max,
-        _ => None,
-    };
-    quantile.map(|ns| ns as f64)
 }
 
 #[cfg(test)]

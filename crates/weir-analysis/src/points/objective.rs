@@ -1,10 +1,11 @@
-//! Whether an objective was met: latency as far as valid figures can say, errors by the counts of every repeat.
+//! Whether an objective was met: values by their interval or bounds, errors by the counts of every repeat
+//! (`docs/method.md#objectives`).
 
 use serde::Serialize;
 use weir_results::{Objective, Reason};
 
 use crate::figures::errors::ErrorShare;
-use crate::figures::figure::{Figure, Repeated, Sample, counted_reasons};
+use crate::figures::figure::{Figure, HEADLINE_REPEATS, Range, Repeated, Sample, counted_reasons};
 use crate::figures::quantity::{counted, percent, time_ns};
 use crate::points::Row;
 use crate::points::conclusions::with_interval;
@@ -14,11 +15,11 @@ use crate::verdicts::reasons::in_repeats;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Met {
-    /// In every repeat that decides it.
+    /// The whole interval, or every bound, keeps the limit.
     Met,
-    /// Not in some repeat, by the gateway's own fault.
+    /// The whole interval lies beyond the limit.
     Missed,
-    /// Undecided in every repeat.
+    /// The limit lies within the interval, or the value is invalid.
     Unknown,
 }
 
@@ -35,8 +36,7 @@ pub struct ObjectiveResult {
     pub interval: Option<[f64; 2]>,
     /// Whether it was met.
     pub met: Met,
-    /// The bound, the figure and the repeats in words: `p99 at most 20.0 ms: 1.24 ms [1.20 .. 1.29], met in 3 of 3
-    /// repeats`.
+    /// The limit, the value and the result in words: `p99 at most 20.0 ms: 1.24 ms [1.20 .. 1.29], met`.
     pub words: String,
 }
 
@@ -77,12 +77,14 @@ pub(crate) fn evaluate(
 
 fn latency(name: &str, limit: f64, figure: &Figure) -> ObjectiveResult {
     let bound = Bound::at_most(name, limit, time_ns);
-    let says = figure.repeats.iter().map(|repeated| overloaded_is_missed(&bound, repeated)).collect();
-    bound.result(figure, says, &why_undecided(figure))
+    match figure.repeats.iter().any(is_overloaded) {
+        true => bound.worded(figure, Met::Missed, "missed: the gateway was overloaded"),
+        false => bound.judge(figure),
+    }
 }
 
-/// Why no repeat of a figure decides an objective.
-pub(crate) fn why_undecided(figure: &Figure) -> String {
+/// Why a value decides no objective.
+fn why_undecided(figure: &Figure) -> String {
     match in_repeats(&figure.reasons(), figure.repeats.len()) {
         why if why.is_empty() => "not measured".to_owned(),
         why => why,
@@ -94,15 +96,16 @@ fn errors(limit: f64, shares: &[ErrorShare]) -> ObjectiveResult {
         repeat: share.repeat,
         sample: share.bounds.map(|[_, at_most]| at_most).into(),
         reasons: Vec::new(),
+        ..Repeated::default()
     };
     let figure = Figure::of_difference(shares.iter().map(repeated).collect());
-    let says = shares.iter().map(|share| share.is_within(limit)).collect();
+    let says: Vec<Option<bool>> = shares.iter().map(|share| share.is_within(limit)).collect();
     let reasons = counted_reasons(shares.iter().flat_map(|share| &share.reasons));
     let undecided = match in_repeats(&reasons, shares.len()) {
         why if why.is_empty() => "no requests were counted".to_owned(),
         why => format!("requests without a response may not be the gateway's fault: {why}"),
     };
-    Bound::at_most("errors", limit, percent).result(&figure, says, &undecided)
+    Bound::at_most("errors", limit, percent).counted(&figure, &says, &undecided)
 }
 
 /// One limit of an objective.
@@ -128,43 +131,58 @@ impl<'a> Bound<'a> {
         if self.is_least { value >= self.limit } else { value <= self.limit }
     }
 
-    /// What a repeat says; `None` if it is not valid, or nothing was measured.
-    pub(crate) fn says(&self, repeated: &Repeated) -> Option<bool> {
-        match repeated.sample {
-            _ if !repeated.reasons.is_empty() => None,
-            Sample::Value(value) => Some(self.is_met_by(value)),
-            // Beyond what was measured is more than any maximum.
-            Sample::BeyondTimeout => (!self.is_least).then_some(false),
-            Sample::Missing => None,
+    /// The result of a value: met if its whole interval keeps the limit, missed if no part of it does.
+    pub(crate) fn judge(&self, figure: &Figure) -> ObjectiveResult {
+        let range = known(figure);
+        let [near, far] = if self.is_least { [range.high, range.low] } else { [range.low, range.high] };
+        if far.is_some_and(|far| self.is_met_by(far)) {
+            return self.worded(figure, Met::Met, "met");
+        }
+        if near.is_some_and(|near| !self.is_met_by(near)) {
+            return self.worded(figure, Met::Missed, "missed");
+        }
+        match range.is_empty() {
+            true => self.undecided(figure, &why_undecided(figure)),
+            false if figure.is_bounded() => self.undecided(figure, "the bounds include the limit"),
+            false if figure.valid >= HEADLINE_REPEATS && figure.interval.is_some() => {
+                self.undecided(figure, "the interval includes the limit")
+            }
+            false => self.undecided(figure, &self.met_in_some(figure)),
         }
     }
 
-    /// The result from what each repeat says; `undecided` is why none of them decides it.
-    pub(crate) fn result(
-        &self,
-        figure: &Figure,
-        says: Vec<Option<bool>>,
-        undecided: &str,
-    ) -> ObjectiveResult {
+    /// `met in 2 of 3 valid repeats`.
+    fn met_in_some(&self, figure: &Figure) -> String {
+        let valid = figure.repeats.iter().filter(|repeated| repeated.reasons.is_empty());
+        let met = valid.filter_map(Repeated::value).filter(|value| self.is_met_by(*value)).count();
+        format!("met in {met} of {}", counted(figure.valid as u64, "valid repeat"))
+    }
+
+    /// The result of a value that decides nothing.
+    pub(crate) fn undecided(&self, figure: &Figure, why: &str) -> ObjectiveResult {
+        self.worded(figure, Met::Unknown, &format!("undecided: {why}"))
+    }
+
+    fn worded(&self, figure: &Figure, met: Met, outcome: &str) -> ObjectiveResult {
+        let measured = self.measured(figure);
+        ObjectiveResult { interval: figure.interval, ..self.told(figure.mean, met, &measured, outcome) }
+    }
+
+    /// The result from what each repeat says by its counts; `undecided` is why none of them decides it.
+    fn counted(&self, figure: &Figure, says: &[Option<bool>], undecided: &str) -> ObjectiveResult {
         let decided: Vec<bool> = says.iter().copied().flatten().collect();
         let met_in = decided.iter().filter(|met| **met).count();
         let met = match decided.len() {
-            0 => Met::Unknown,
+            0 => return self.undecided(figure, undecided),
             all if met_in == all => Met::Met,
             _ => Met::Missed,
         };
-        let outcome = match met {
-            Met::Unknown => format!("undecided: {undecided}"),
-            Met::Met | Met::Missed => {
-                let rest = match says.len() - decided.len() {
-                    0 => String::new(),
-                    open => format!(", {open} undecided"),
-                };
-                format!("met in {met_in} of {}{rest}", counted(decided.len() as u64, "repeat"))
-            }
+        let rest = match says.len() - decided.len() {
+            0 => String::new(),
+            open => format!(", {open} undecided"),
         };
-        let measured = self.measured(figure);
-        ObjectiveResult { interval: figure.interval, ..self.told(figure.mean, met, &measured, &outcome) }
+        let outcome = format!("met in {met_in} of {}{rest}", counted(decided.len() as u64, "repeat"));
+        self.worded(figure, met, &outcome)
     }
 
     /// The result of a value without repeats of its own, such as a count over all of them.
@@ -186,9 +204,10 @@ impl<'a> Bound<'a> {
         }
     }
 
-    /// The figure with its interval, in parentheses where it does not count; nothing where nothing was measured.
+    /// The value with its interval or its bounds, in parentheses if it is invalid; nothing if nothing was measured.
     fn measured(&self, figure: &Figure) -> String {
         match (figure.mean, figure.is_valid()) {
+            _ if figure.is_bounded() => format!("{}, ", with_interval(figure, &self.format)),
             _ if figure.beyond_timeout => format!("{}, ", self.beyond),
             (Some(_), true) => format!("{}, ", with_interval(figure, &self.format)),
             (Some(_), false) => format!("({}), ", with_interval(figure, &self.format)),
@@ -197,13 +216,31 @@ impl<'a> Bound<'a> {
     }
 }
 
-/// A valid figure is compared; a gateway that does not carry the load misses; the rest is undecided.
-fn overloaded_is_missed(bound: &Bound<'_>, repeated: &Repeated) -> Option<bool> {
-    let own = |reason: &Reason| matches!(reason, Reason::Overloaded | Reason::Throttled | Reason::Errors);
-    if repeated.reasons.contains(&Reason::Overloaded) && repeated.reasons.iter().all(own) {
-        return Some(false);
+/// What is known of a value over its repeats: its bounds, else its interval, else the range of the valid repeats. Of fewer
+/// than three repeats an interval reaches so far that it decides nothing, and the range decides. What is beyond the
+/// time-out has no upper side.
+fn known(figure: &Figure) -> Range {
+    if figure.is_bounded() {
+        return figure.bounds;
     }
-    bound.says(repeated)
+    if figure.valid == 0 {
+        return Range::default();
+    }
+    let side = |sample: Sample| match sample {
+        Sample::Value(value) => Some(value),
+        Sample::BeyondTimeout => Some(f64::INFINITY),
+        Sample::Missing => None,
+    };
+    match figure.interval {
+        Some([low, high]) if figure.valid >= HEADLINE_REPEATS => Range { low: Some(low), high: Some(high) },
+        _ => Range { low: side(figure.least()), high: side(figure.greatest()) },
+    }
+}
+
+/// Whether the gateway did not carry the load, by nobody's fault but its own.
+fn is_overloaded(repeated: &Repeated) -> bool {
+    let own = |reason: &Reason| matches!(reason, Reason::Overloaded | Reason::Throttled | Reason::Errors);
+    repeated.reasons.contains(&Reason::Overloaded) && repeated.reasons.iter().all(own)
 }
 
 #[cfg(test)]
@@ -211,22 +248,50 @@ mod tests {
     use super::*;
 
     fn repeated(sample: Sample, reasons: &[Reason]) -> Repeated {
-        Repeated { repeat: 0, sample, reasons: reasons.to_vec() }
+        Repeated { sample, reasons: reasons.to_vec(), ..Repeated::default() }
+    }
+
+    const MS: f64 = 1e6;
+
+    fn met(repeats: Vec<Repeated>) -> Met {
+        latency("p99", 20.0 * MS, &Figure::of(repeats)).met
     }
 
     #[test]
-    fn an_objective_is_met_up_to_its_bound_and_missed_under_overload() {
+    fn one_repeat_is_met_up_to_the_limit_and_missed_under_overload() {
         let check = |sample, reasons: &[Reason], expected| {
-            let bound = Bound::at_most("p99", 20.0, time_ns);
-            assert_eq!(overloaded_is_missed(&bound, &repeated(sample, reasons)), expected);
+            assert_eq!(met(vec![repeated(sample, reasons)]), expected);
         };
-        check(Sample::Value(20.0), &[], Some(true));
-        check(Sample::Value(20.1), &[], Some(false));
-        check(Sample::BeyondTimeout, &[], Some(false));
-        check(Sample::Value(1.0), &[Reason::Overloaded], Some(false));
-        check(Sample::Value(1.0), &[Reason::Overloaded, Reason::Throttled], Some(false));
-        check(Sample::Value(1.0), &[Reason::Overloaded, Reason::HostDisturbed], None);
-        check(Sample::Value(1.0), &[Reason::Throttled], None);
-        check(Sample::Missing, &[], None);
+        check(Sample::Value(20.0 * MS), &[], Met::Met);
+        check(Sample::Value(20.1 * MS), &[], Met::Missed);
+        check(Sample::BeyondTimeout, &[], Met::Missed);
+        check(Sample::Value(MS), &[Reason::Overloaded], Met::Missed);
+        check(Sample::Value(MS), &[Reason::Overloaded, Reason::Throttled], Met::Missed);
+        check(Sample::Value(MS), &[Reason::Overloaded, Reason::HostNoise], Met::Unknown);
+        check(Sample::Value(MS), &[Reason::Throttled], Met::Unknown);
+        check(Sample::Missing, &[], Met::Unknown);
+    }
+
+    #[test]
+    fn the_whole_interval_decides() {
+        let of = |values: [f64; 3]| met(values.map(|value| repeated(Sample::Value(value * MS), &[])).into());
+        assert_eq!(of([1.0, 1.1, 1.2]), Met::Met);
+        assert_eq!(of([30.0, 31.0, 33.0]), Met::Missed);
+        assert_eq!(of([10.0, 30.0, 12.0]), Met::Unknown, "a mean below the limit does not decide");
+    }
+
+    #[test]
+    fn a_bound_decides_on_its_strong_side() {
+        let of = |low: Option<f64>, high: Option<f64>| {
+            let range = Range { low: low.map(|low| low * MS), high: high.map(|high| high * MS) };
+            let one = Repeated { range, ..repeated(Sample::Value(10.0 * MS), &[Reason::HostNoise]) };
+            met(vec![one.clone(), one.clone(), one])
+        };
+        assert_eq!(of(None, Some(12.0)), Met::Met);
+        assert_eq!(of(None, Some(22.0)), Met::Unknown);
+        assert_eq!(of(Some(21.0), None), Met::Missed);
+        assert_eq!(of(Some(19.0), None), Met::Unknown);
+        assert_eq!(of(Some(1.0), Some(12.0)), Met::Met);
+        assert_eq!(of(None, None), Met::Unknown);
     }
 }

@@ -39,6 +39,7 @@ mod tests {
             repeat: repeat as u32,
             sample: Sample::Value(*value),
             reasons: reasons.to_vec(),
+            ..Repeated::default()
         };
         Figure::of(repeats.iter().enumerate().map(repeated).collect())
     }
@@ -61,7 +62,7 @@ mod tests {
 
     #[test]
     fn what_does_not_count_at_either_limit_does_not_count() {
-        let disturbed: &[Reason] = &[Reason::HostDisturbed];
+        let disturbed: &[Reason] = &[Reason::HostNoise];
         let (one, two) = (row(&[(1_000.0, disturbed)]), row(&[(2_000.0, &[])]));
         let scaled = scaling(&[(1.0, &one), (2.0, &two)]);
         assert!(!scaled[1].efficiency.is_valid());

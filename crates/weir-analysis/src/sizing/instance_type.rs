@@ -319,6 +319,10 @@ fn shown(figure: &Figure) -> Shown {
         };
         return Shown::Failed { why: why.into() };
     }
+    // A value is sized from its bounds too, if its upper side is known: the upper side is what a limit is compared with.
+    if let (true, Some(mean), Some(high)) = (figure.is_bounded(), figure.mean, figure.bounds.high) {
+        return Shown::Interval { mean: mean.min(high), low: figure.bounds.low.unwrap_or(0.0), high };
+    }
     match (figure.mean, figure.interval) {
         (Some(mean), Some([low, high])) if figure.is_valid() => Shown::Interval { mean, low, high },
         _ if figure.valid > 0 && figure.beyond_timeout => Shown::Failed { why: "beyond the time-out".into() },
@@ -340,7 +344,12 @@ fn whole_limit(row: &Row) -> Figure {
         reasons.extend(carried.into_iter().flat_map(|carried| &carried.reasons));
         reasons.sort();
         reasons.dedup();
-        Repeated { repeat: cpu.repeat, sample: value.map(|(per_s, share)| per_s / share).into(), reasons }
+        Repeated {
+            repeat: cpu.repeat,
+            sample: value.map(|(per_s, share)| per_s / share).into(),
+            reasons,
+            ..Repeated::default()
+        }
     };
     Figure::of(row.cpu_share_of_limit.repeats.iter().map(of_repeat).collect())
 }

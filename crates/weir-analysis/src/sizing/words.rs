@@ -3,18 +3,8 @@
 use super::{SearchedFor, Shown, Span};
 use crate::figures::quantity::{counted, range, rate};
 
+pub(super) use crate::figures::latencies::title;
 pub(super) use crate::figures::quantity::{percent, time_ns as time};
-
-/// A quantile's name for people: `p999` is p99.9.
-pub(super) fn title(name: &str) -> &str {
-    match name {
-        "p999" => "p99.9",
-        "p9999" => "p99.99",
-        "mean" => "the mean",
-        "max" => "the maximum",
-        other => other,
-    }
-}
 
 pub(super) fn missed(name: &str, figure: [f64; 3], limit: f64, format: fn(f64) -> String) -> String {
     format!("{name} is {}, above the limit of {}", with_interval(figure, format), format(limit))
@@ -39,7 +29,10 @@ pub(super) fn void(name: &str, why: &str) -> String {
 pub(super) fn at_least(rate_per_s: f64, is_below_unknown: bool) -> String {
     let highest =
         if is_below_unknown { "the highest rate with valid results" } else { "the highest rate measured" };
-    format!("objective met at {}, {highest}: an instance may carry more", rate(rate_per_s))
+    format!(
+        "objective met at {}, {highest}: an instance may carry more. `weir run capacity` searches for how much",
+        rate(rate_per_s)
+    )
 }
 
 pub(super) fn not_known(above_per_s: f64, why: &str) -> String {

@@ -30,7 +30,7 @@ pub(crate) fn remedy(host: &HostShare) -> &'static str {
     }
 }
 
-/// What disturbed the loads of `cells` that are `host-disturbed`, over all of them; `None` without any.
+/// What disturbed the loads of `cells` that are `host-noise`, over all of them; `None` without any.
 pub fn host_noise(cells: &[Cell]) -> Option<String> {
     let disturbed: Vec<&Measurement> =
         cells.iter().flat_map(measured).filter(|of| is_disturbed(of)).collect();
@@ -60,7 +60,7 @@ fn measured(cell: &Cell) -> &[Measurement] {
 
 fn is_disturbed(of: &Measurement) -> bool {
     // Every reason voids latency.
-    of.judgement.verdicts.latency.contains(&Reason::HostDisturbed)
+    of.judgement.verdicts.latency.contains(&Reason::HostNoise)
 }
 
 /// Processes of one name, over all disturbed loads.

@@ -1,15 +1,15 @@
-//! What bounds one load of a cell, and whether its figures count (`docs/method.md#trust`).
+//! What bounds one load of a cell, and which of its values are valid (`docs/method.md#trust`).
 
-use weir_results::{
-    ArrivalModel, BoundBy, Ceiling, Counters, HostProcess, HostShare, Judgement, LoadRecord, Reason,
-    Thresholds, Usage,
-};
+use weir_results::{ArrivalModel, BoundBy, Judgement, Reason, Thresholds, Usage};
 
 use crate::figures::quantity::{cores, count, counted, number, percent, rate, time_ns};
+use crate::verdicts::effects::{Affected, Effect, Factors, Ranks};
+use crate::verdicts::estimate::NoiseEstimate;
+use crate::verdicts::evidence::Evidence;
 use crate::verdicts::host_noise;
 use crate::verdicts::missing;
 use crate::verdicts::reasons::verdicts;
-use crate::verdicts::stationary;
+use crate::verdicts::stationary::{self, Drift};
 
 /// In-flight requests and rate x mean latency may differ by this factor: samples are few, and bursts long.
 const IN_FLIGHT_FACTOR: f64 = 1.5;
@@ -18,47 +18,21 @@ const IN_FLIGHT_SLACK: f64 = 3.0;
 /// Above this share of the phase the mean latency says little of the requests in flight: many of them began before the
 /// phase, or end after it.
 const IN_FLIGHT_LATENCY_SHARE_MAX: f64 = 0.1;
+/// Share of the CPU time of a request that lateness can move: late requests share wake-ups, which are up to half of it.
+const LATE_COST: f64 = 0.5;
 /// Above this share of unanswered requests the mean latency leaves out too much to be compared with.
 const IN_FLIGHT_UNANSWERED_MAX: f64 = 0.001;
 
-/// All that is known about one load of a cell; what is `None` was not observed, and is not judged.
-#[derive(Clone, Copy, Debug)]
-pub struct Evidence<'a> {
-    /// The generator's record.
-    pub record: &'a LoadRecord,
-    /// The gateway's data parts, summed; `None` in direct cells.
-    pub data: Option<&'a Usage>,
-    /// The upstream.
-    pub origin: Option<&'a Usage>,
-    /// The load generator.
-    pub generator: Option<&'a Usage>,
-    /// Who counted how many requests.
-    pub counters: Option<&'a Counters>,
-    /// What others did to the host over the phase.
-    pub host: Option<&'a HostShare>,
-    /// The busiest processes outside the rig.
-    pub busiest: &'a [HostProcess],
-    /// Whether every limit that was asked for is in force.
-    pub limits_applied: bool,
-    /// The least latency that this host can have, nanoseconds.
-    pub loopback_floor_ns: Option<u64>,
-    /// The highest rate that the generator keeps on this host.
-    pub ceiling: Option<Ceiling>,
-    /// Whether the load asked for the same all along: without ramps, steps and bursts.
-    pub is_steady: bool,
-    /// The objective's share of errors; `None` takes the threshold's.
-    pub errors_max: Option<f64>,
-}
-
 /// Judges one load of a cell.
 ///
-/// The evidence holds one sentence per reason, in the order of the reasons, then one where more was asked for than the
-/// generator keeps on this host, one where the warm-up grew, and one for `bound_by` last.
+/// The evidence holds one sentence per reason in the verdicts, in the order of the reasons. Then come those of
+/// disturbances that moved no value beyond its tolerance, one if the load asks for more than the generator can send, one
+/// if the warm-up grew, and one for `bound_by` last.
 pub fn judge(evidence: &Evidence<'_>, thresholds: &Thresholds) -> Judgement {
     let case = Case { e: evidence, t: thresholds };
-    let generator = case.generator_limit();
-    let upstream = case.upstream_limit();
     let disturbed = case.host_disturbed();
+    let generator = case.generator_limit(disturbed.is_some());
+    let upstream = case.upstream_limit();
     let bound = case.bound(generator.as_deref(), upstream.as_deref(), disturbed.is_some());
     let bound_by = bound.by;
     let overloaded = case.overloaded(bound_by);
@@ -67,26 +41,44 @@ pub fn judge(evidence: &Evidence<'_>, thresholds: &Thresholds) -> Judgement {
     // An open loop's times suffer from a late generator or a full upstream even then.
     let others_count = case.open() || bound_by != BoundBy::Gateway;
     let is_overloaded = bound_by == BoundBy::Gateway && overloaded.is_some();
-    let errors =
-        case.errors(is_overloaded).or_else(|| missing::connections(evidence, thresholds, is_overloaded));
-    let not_stationary = case.not_stationary(overloaded.is_some());
+    let errors = case.errors(is_overloaded);
+    let are_connections_missing = errors.is_none();
+    let errors = errors.or_else(|| missing::connections(evidence, thresholds, is_overloaded));
+    let drift = case.drift(overloaded.is_some());
     let found = [
         (Reason::GeneratorLimited, generator.filter(|_| others_count)),
         (Reason::UpstreamLimited, upstream.filter(|_| others_count)),
-        (Reason::HostDisturbed, disturbed),
+        (Reason::HostNoise, disturbed),
         (Reason::Overloaded, overloaded),
         (Reason::Throttled, case.throttled()),
         (Reason::Errors, errors),
-        (Reason::NotStationary, not_stationary),
+        (Reason::NotStationary, drift.as_ref().map(Drift::words)),
         (Reason::Implausible, case.implausible()),
         (Reason::LimitNotApplied, case.limit_not_applied()),
     ];
-    let (reasons, mut sentences): (Vec<Reason>, Vec<String>) =
-        found.into_iter().filter_map(|(reason, said)| Some((reason, said?))).unzip();
+    let found: Vec<(Reason, String)> =
+        found.into_iter().filter_map(|(reason, sentence)| Some((reason, sentence?))).collect();
+    let context = Context { bound_by, drift: drift.as_ref(), are_connections_missing };
+    let effects: Vec<(Reason, Effect)> =
+        found.iter().map(|(reason, _)| (*reason, case.effect(*reason, &context))).collect();
+    let affected = Affected { record: evidence.record, data: evidence.data, thresholds, effects: &effects };
+    let bounds = affected.bounds();
+    let verdicts = verdicts(&bounds);
+    let (reasons, notes): (Vec<_>, Vec<_>) =
+        found.into_iter().partition(|(reason, _)| verdicts.reasons().contains(reason));
+    let mut sentences: Vec<String> = reasons.into_iter().chain(notes).map(|(_, sentence)| sentence).collect();
     sentences.extend(case.above_ceiling());
     sentences.extend(case.longer_warm_up());
     sentences.push(bound.sentence(&sentences));
-    Judgement { bound_by, verdicts: verdicts(&reasons), evidence: sentences }
+    Judgement { bound_by, verdicts, bounds: Some(bounds), evidence: sentences }
+}
+
+/// What the effect of a reason depends on besides the evidence.
+struct Context<'a> {
+    bound_by: BoundBy,
+    drift: Option<&'a Drift>,
+    /// Whether the errors are connections that could not be opened.
+    are_connections_missing: bool,
 }
 
 /// The rules read evidence and thresholds together; each gives its sentence where it applies.
@@ -171,10 +163,13 @@ impl Case<'_> {
         })
     }
 
-    fn generator_limit(&self) -> Option<String> {
+    /// That requests are late is an effect of noise where there is some.
+    fn generator_limit(&self, is_noisy: bool) -> Option<String> {
         let by_share = self.at_limit(self.e.generator, "generator");
-        by_share
-            .or_else(|| if self.open() { self.late().or_else(|| self.unsent()) } else { self.busy_worker() })
+        by_share.or_else(|| match self.open() {
+            true => self.late().filter(|_| !is_noisy).or_else(|| self.unsent()),
+            false => self.busy_worker(),
+        })
     }
 
     /// The busiest worker: CPU time plus run-queue delay over wall time.
@@ -261,13 +256,17 @@ impl Case<'_> {
     fn host_disturbed(&self) -> Option<String> {
         let host = self.e.host?;
         let share = host.steal + host.others;
+        let estimate = NoiseEstimate::of(self.e)?;
         (share > self.t.disturbed_share).then(|| {
             format!(
-                "processes outside the rig took {} of the host's CPU: {} steal, {} on this host (limit {}){}. {}",
+                "processes outside the rig took {} of the host's CPU: {} steal, {} on this host (limit {}). They can have \
+                 delayed {} of the requests and moved CPU time per request by {}{}. {}",
                 percent(share),
                 percent(host.steal),
                 percent(host.others),
                 percent(self.t.disturbed_share),
+                percent(estimate.delayed),
+                percent(estimate.cpu),
                 host_noise::busiest_words(self.e.busiest),
                 host_noise::remedy(host)
             )
@@ -390,8 +389,8 @@ impl Case<'_> {
         })
     }
 
-    /// A load that drifted. The times of an overloaded gateway are a queue's length, which grows: already said.
-    fn not_stationary(&self, overloaded: bool) -> Option<String> {
+    /// The drift of a load. The latency of an overloaded gateway is the length of a queue, which grows.
+    fn drift(&self, overloaded: bool) -> Option<Drift> {
         self.e.is_steady.then(|| stationary::drift(self.e.record, self.t.drift_share, !overloaded)).flatten()
     }
 
@@ -510,6 +509,121 @@ impl Case<'_> {
                 number(by_latency)
             )
         })
+    }
+
+    /// What a reason that applies can have done to each value (`docs/method.md#reasons`).
+    fn effect(&self, reason: Reason, context: &Context<'_>) -> Effect {
+        match reason {
+            Reason::GeneratorLimited if self.open() => self.late_effect(),
+            Reason::GeneratorLimited => Effect {
+                throughput: Factors::AT_LEAST,
+                latency: Ranks::AT_MOST,
+                cores: Factors::AT_LEAST,
+                memory: Factors::AT_LEAST,
+                ..Effect::UNKNOWN
+            },
+            Reason::UpstreamLimited if self.is_carried() => {
+                Effect { latency: Ranks::AT_MOST, ..Effect::NONE }
+            }
+            Reason::UpstreamLimited => Effect {
+                throughput: Factors::AT_LEAST,
+                latency: Ranks::AT_MOST,
+                cores: Factors::AT_LEAST,
+                memory: Factors::AT_LEAST,
+                ..Effect::UNKNOWN
+            },
+            Reason::HostNoise => self.noise_effect(context.bound_by),
+            Reason::Overloaded => Effect { latency: Ranks::AT_LEAST, is_tolerable: false, ..Effect::NONE },
+            // A paused period delays its requests, and the next one works off the queue.
+            Reason::Throttled => {
+                Effect { latency: Ranks::delayed(2.0 * self.throttled_share()), ..Effect::NONE }
+            }
+            // The load was smaller than the one asked for.
+            Reason::Errors if context.are_connections_missing => Effect {
+                throughput: Factors::AT_LEAST,
+                latency: Ranks::AT_LEAST,
+                memory: Factors::AT_LEAST,
+                ..Effect::UNKNOWN
+            },
+            Reason::Errors => self.errors_effect(),
+            Reason::NotStationary => context.drift.map_or(Effect::UNKNOWN, Drift::effect),
+            Reason::Noisy | Reason::Implausible | Reason::LimitNotApplied => Effect::UNKNOWN,
+        }
+    }
+
+    /// Whether an open load was carried, so that its throughput is that of its schedule.
+    fn is_carried(&self) -> bool {
+        self.open() && self.carried_share() >= self.t.completed_share
+    }
+
+    /// A late generator bunches the arrivals of an open load.
+    fn late_effect(&self) -> Effect {
+        let Some(late) = self.late_share() else {
+            return Effect { latency: Ranks::AT_MOST, memory: Factors::EXACT, ..Effect::UNKNOWN };
+        };
+        Effect {
+            throughput: if self.is_carried() { Factors::EXACT } else { Factors::AT_LEAST },
+            latency: Ranks::delayed(late),
+            cpu: Factors::within(LATE_COST * late),
+            cores: Factors::within(LATE_COST * late),
+            ..Effect::NONE
+        }
+    }
+
+    /// The share of requests that were sent late, or not at all. As late as the median of the latency, or as always
+    /// accepted, is in time: that much wakes up late on a quiet host.
+    fn late_share(&self) -> Option<f64> {
+        let record = self.e.record;
+        let lateness = record.lateness.as_ref()?.decode().ok().filter(|lateness| !lateness.is_empty())?;
+        let p50_ns = record.result.latency_ns.p50? as f64;
+        let in_time = lateness.count_between(0, (p50_ns as u64).min(self.t.lateness_ns));
+        Some(1.0 - in_time as f64 / self.scheduled().max(lateness.len()) as f64)
+    }
+
+    fn noise_effect(&self, bound_by: BoundBy) -> Effect {
+        let Some(estimate) = NoiseEstimate::of(self.e) else { return Effect::UNKNOWN };
+        // A stalled generator sends late.
+        let late = self.late_share().filter(|_| self.open()).unwrap_or(0.0);
+        let cpu = Factors::within(estimate.cpu.max(LATE_COST * late));
+        let share = Some(1.0 - estimate.stalled).filter(|share| *share > 0.0);
+        let slowed = Factors { low: Some(1.0), high: share.map(f64::recip) };
+        let is_carried = self.is_carried();
+        let (throughput, cores) = match bound_by {
+            _ if is_carried => (Factors::EXACT, cpu),
+            BoundBy::Gateway => (cpu.inverse(), Factors::EXACT),
+            _ => (cpu.inverse().and(slowed), cpu.and(slowed)),
+        };
+        // Noise may be the reason why an open load was not carried; then every request may have been queued behind it.
+        let delayed = if self.open() && !is_carried { 1.0 } else { estimate.delayed.max(late) };
+        let latency = Ranks { speed: estimate.cpu, ..Ranks::delayed(delayed) };
+        Effect { throughput, latency, cpu, cores, ..Effect::NONE }
+    }
+
+    fn throttled_share(&self) -> f64 {
+        let parts = [self.e.data, self.e.origin, self.e.generator].into_iter().flatten();
+        let shares =
+            parts.filter_map(|usage| Some(usage.periods_throttled? as f64 / usage.periods?.max(1) as f64));
+        shares.sum()
+    }
+
+    /// An error takes the place of a good response: its latency says nothing, and it costs between nothing and twice the
+    /// CPU time of a good one.
+    fn errors_effect(&self) -> Effect {
+        let requests = &self.e.record.result.requests;
+        let scheduled = requests.scheduled as f64;
+        let Some(share) = requests.error_share().filter(|share| *share < 0.5) else { return Effect::UNKNOWN };
+        let unexpected = requests.unexpected as f64 / scheduled;
+        Effect {
+            throughput: Factors { low: Some(1.0 - share), high: Some(1.0) },
+            latency: Ranks { below: Some(share), above: Some(unexpected), ..Ranks::EXACT },
+            cpu: Factors {
+                low: Some((1.0 - 2.0 * share) / (1.0 - share)),
+                high: Some((1.0 - share).recip()),
+            },
+            cores: Factors::EXACT,
+            memory: Factors::EXACT,
+            is_tolerable: false,
+        }
     }
 
     fn limit_not_applied(&self) -> Option<String> {

@@ -3,7 +3,7 @@
 use weir_results::Thresholds;
 
 use crate::figures::quantity::{number, percent};
-use crate::verdicts::judge::Evidence;
+use crate::verdicts::evidence::Evidence;
 
 /// Says how many connections were missing, where that is too many: requests that they would have carried are late, or
 /// in a closed loop were never sent, and no count of requests shows it.

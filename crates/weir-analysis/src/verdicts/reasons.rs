@@ -1,6 +1,8 @@
 //! The closed list of reasons, and which metrics each of them voids.
 
-use weir_results::{Reason, Verdicts};
+use std::collections::{BTreeMap, BTreeSet};
+
+use weir_results::{Bounds, Reason, Verdicts};
 
 use crate::figures::quantity::counted;
 
@@ -13,6 +15,16 @@ pub enum Metric {
     Latency,
     /// CPU use, CPU time per request, and with them the other resources (memory).
     Cpu,
+}
+
+/// Names of the values that are no latency, among the bounds of a judgement.
+pub(crate) mod value {
+    pub(crate) const THROUGHPUT: &str = "throughput";
+    /// CPU time per request.
+    pub(crate) const CPU: &str = "cpu";
+    pub(crate) const CORES: &str = "cores";
+    /// Peak memory.
+    pub(crate) const MEMORY: &str = "memory";
 }
 
 const ALL: &[Metric] = &[Metric::Throughput, Metric::Latency, Metric::Cpu];
@@ -29,7 +41,7 @@ pub fn voids(reason: Reason) -> &'static [Metric] {
         Reason::Overloaded | Reason::Throttled => LATENCY_ONLY,
         Reason::GeneratorLimited
         | Reason::UpstreamLimited
-        | Reason::HostDisturbed
+        | Reason::HostNoise
         | Reason::Errors
         | Reason::NotStationary
         | Reason::Noisy
@@ -38,7 +50,7 @@ pub fn voids(reason: Reason) -> &'static [Metric] {
     }
 }
 
-/// `host-disturbed in 2 of 3 repeats, throttled in 1 of 3 repeats`; empty without reasons.
+/// `host-noise in 2 of 3 repeats, throttled in 1 of 3 repeats`; empty without reasons.
 pub(crate) fn in_repeats(reasons: &[(Reason, usize)], repeats: usize) -> String {
     let of = counted(repeats as u64, "repeat");
     let words: Vec<String> =
@@ -51,7 +63,7 @@ pub fn reason_name(reason: Reason) -> &'static str {
     match reason {
         Reason::GeneratorLimited => "generator-limited",
         Reason::UpstreamLimited => "upstream-limited",
-        Reason::HostDisturbed => "host-disturbed",
+        Reason::HostNoise => "host-noise",
         Reason::Overloaded => "overloaded",
         Reason::Throttled => "throttled",
         Reason::Errors => "errors",
@@ -62,17 +74,29 @@ pub fn reason_name(reason: Reason) -> &'static str {
     }
 }
 
-/// A reason with the number of repeats that it excludes, unless these are all `measured`: `host-disturbed 2×`.
+/// A reason with the number of repeats that it excludes, unless these are all `measured`: `host-noise 2×`.
 pub fn reason_times(reason: Reason, repeats: usize, measured: usize) -> String {
     let name = reason_name(reason);
     if repeats == measured { name.to_owned() } else { format!("{name} {repeats}×") }
 }
 
-/// The verdicts that `reasons` amount to.
-pub(crate) fn verdicts(reasons: &[Reason]) -> Verdicts {
-    let of =
-        |metric: Metric| reasons.iter().copied().filter(|reason| voids(*reason).contains(&metric)).collect();
+/// The reasons of each metric: those of its values that are not valid.
+pub(crate) fn verdicts(bounds: &BTreeMap<String, Bounds>) -> Verdicts {
+    let of = |metric: Metric| {
+        let values = bounds.iter().filter(|(name, of)| metric_of(name) == metric && !of.is_valid);
+        let reasons: BTreeSet<Reason> = values.flat_map(|(_, bounds)| &bounds.reasons).copied().collect();
+        reasons.into_iter().collect()
+    };
     Verdicts { throughput: of(Metric::Throughput), latency: of(Metric::Latency), cpu: of(Metric::Cpu) }
+}
+
+/// The metric that a value of this name belongs to.
+pub(crate) fn metric_of(name: &str) -> Metric {
+    match name {
+        value::THROUGHPUT => Metric::Throughput,
+        value::CPU | value::CORES | value::MEMORY => Metric::Cpu,
+        _ => Metric::Latency,
+    }
 }
 
 /// The reasons that void `metric` in `verdicts`; empty means *valid*.
@@ -93,7 +117,7 @@ mod tests {
         for reason in [
             Reason::GeneratorLimited,
             Reason::UpstreamLimited,
-            Reason::HostDisturbed,
+            Reason::HostNoise,
             Reason::Overloaded,
             Reason::Throttled,
             Reason::Errors,

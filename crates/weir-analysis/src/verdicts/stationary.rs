@@ -24,6 +24,7 @@ use weir_results::{LoadRecord, LoadSecond, new_histogram, quantile_ns};
 
 use crate::figures::interval::t_quantile;
 use crate::figures::quantity::{percent, rate, time_ns};
+use crate::verdicts::effects::{Effect, Factors, Ranks};
 
 /// Seconds in each third at least, so that a phase under twelve is not judged. A straight drift spreads the seconds of
 /// a third too: without any noise, the difference of thirds of three is 7.3 times its standard error, where chance
@@ -38,10 +39,49 @@ const WHOLE_S: f64 = 0.999;
 /// alarm costs a headline; where the figures of seconds lie close together, the allowed share is what decides.
 const CONFIDENCE: f64 = 0.999;
 
-/// Says what drifted over the phase; `None` where nothing did, or where the phase is too short to tell.
+/// What drifted over the phase.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Drift {
+    throughput: Option<Drifted>,
+    p50: Option<Drifted>,
+}
+
+/// A value in the first and the last third.
+#[derive(Clone, Debug, PartialEq)]
+struct Drifted {
+    first: f64,
+    last: f64,
+    words: String,
+}
+
+impl Drift {
+    pub(crate) fn words(&self) -> String {
+        let drifted = [&self.throughput, &self.p50].into_iter().flatten();
+        let words: Vec<&str> = drifted.map(|drifted| drifted.words.as_str()).collect();
+        format!("not stationary from the first to the last third of the phase: {}", words.join("; "))
+    }
+
+    /// The steady value lies beyond what was measured, in the direction of the drift.
+    pub(crate) fn effect(&self) -> Effect {
+        let latency = match (&self.p50, &self.throughput) {
+            (Some(p50), _) if p50.last > p50.first => Ranks::AT_LEAST,
+            (Some(_), _) => Ranks::AT_MOST,
+            (None, Some(throughput)) if throughput.last > throughput.first => Ranks::AT_MOST,
+            (None, _) => Ranks::AT_LEAST,
+        };
+        let throughput = match &self.throughput {
+            Some(throughput) if throughput.last > throughput.first => Factors::AT_LEAST,
+            Some(_) => Factors::AT_MOST,
+            None => Factors::EXACT,
+        };
+        Effect { throughput, latency, ..Effect::UNKNOWN }
+    }
+}
+
+/// What drifted over the phase; `None` if nothing did, or if the phase is too short to tell.
 ///
 /// The median is left aside unless `with_latency`.
-pub(crate) fn drift(record: &LoadRecord, share_max: f64, with_latency: bool) -> Option<String> {
+pub(crate) fn drift(record: &LoadRecord, share_max: f64, with_latency: bool) -> Option<Drift> {
     let whole = |second: &&LoadSecond| second.sustained && second.length_s >= WHOLE_S;
     let seconds: Vec<&LoadSecond> = record.seconds.iter().filter(whole).collect();
     let n = seconds.len() / 3;
@@ -49,14 +89,14 @@ pub(crate) fn drift(record: &LoadRecord, share_max: f64, with_latency: bool) -> 
         return None;
     }
     let (first, last) = (&seconds[..n], &seconds[seconds.len() - n..]);
-    let said = |name: &str, of: FigureOf, format: fn(f64) -> String| {
-        Change::between(first, last, of)?.said(name, format, share_max)
+    let drifted = |name: &str, of: FigureOf, format: fn(f64) -> String| {
+        let change = Change::between(first, last, of)?;
+        let words = change.said(name, format, share_max)?;
+        Some(Drifted { first: change.first, last: change.last, words })
     };
-    let throughput = said("throughput", throughput, rate);
-    let median = with_latency.then(|| said("p50", p50, time_ns)).flatten();
-    let said: Vec<String> = [throughput, median].into_iter().flatten().collect();
-    (!said.is_empty())
-        .then(|| format!("not stationary from the first to the last third of the phase: {}", said.join("; ")))
+    let throughput = drifted("throughput", throughput, rate);
+    let p50 = with_latency.then(|| drifted("p50", p50, time_ns)).flatten();
+    (throughput.is_some() || p50.is_some()).then_some(Drift { throughput, p50 })
 }
 
 /// A figure of some seconds together; `None` where they have none.

@@ -138,13 +138,14 @@ fn void(cells: &mut [Cell], gateway: &str, repeat: u32, reason: Reason) {
     let cell = cells.iter_mut().find(is_it).expect("a cell");
     let CellOutcome::Measured { measurements } = &mut cell.outcome else { panic!("it was measured") };
     measurements[0].judgement.verdicts.latency.push(reason);
+    measurements[0].judgement.bounds = None;
 }
 
 #[test]
 fn what_voids_a_difference_is_told_of_the_cell_that_it_is_of() {
     let mut cells = block(false, 0, ALIKE);
     void(&mut cells, DIRECT, 1, Reason::GeneratorLimited);
-    void(&mut cells, DIRECT_TWIN, 2, Reason::HostDisturbed);
+    void(&mut cells, DIRECT_TWIN, 2, Reason::HostNoise);
     void(&mut cells, "nginx", 1, Reason::GeneratorLimited);
     void(&mut cells, "nginx", 1, Reason::Throttled);
     let summary = summary(&cells);
@@ -155,7 +156,7 @@ fn what_voids_a_difference_is_told_of_the_cell_that_it_is_of() {
     assert_eq!(of("nginx"), [(Side::Own, Reason::GeneratorLimited, 1), (Side::Own, Reason::Throttled, 1)]);
     assert_eq!(
         point.bias_reasons(),
-        [(Side::Own, Reason::HostDisturbed, 1), (Side::Direct, Reason::GeneratorLimited, 1)]
+        [(Side::Own, Reason::HostNoise, 1), (Side::Direct, Reason::GeneratorLimited, 1)]
     );
     let missing = summary.missing_added_latency().unwrap();
     assert_eq!(
@@ -173,7 +174,7 @@ fn added_latency_is_not_missing_where_direct_counts_or_nothing_of_the_gateway_do
     let mut cells = block(false, 0, ALIKE);
     assert_eq!(summary(&cells).missing_added_latency(), None);
     for gateway in ["weir", "nginx"] {
-        void(&mut cells, gateway, 0, Reason::HostDisturbed);
+        void(&mut cells, gateway, 0, Reason::HostNoise);
     }
     void(&mut cells, DIRECT, 1, Reason::GeneratorLimited);
     assert_eq!(summary(&cells).missing_added_latency(), None);

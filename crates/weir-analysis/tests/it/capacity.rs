@@ -330,6 +330,7 @@ fn a_limit_of_the_rig_is_no_capacity() {
     for cell in &mut cells {
         let CellOutcome::Measured { measurements } = &mut cell.outcome else { unreachable!() };
         measurements[0].judgement.verdicts.latency = vec![Reason::GeneratorLimited];
+        measurements[0].judgement.bounds = None;
     }
     let summary = summarize(&plan(run(&["weir"], None), &cells), &cells);
     let row = &summary.capacities[0].rows[0];
@@ -350,6 +351,7 @@ fn lateness_that_cannot_turn_the_answer_voids_no_trial() {
     let limited = Judgement {
         bound_by: BoundBy::Generator,
         verdicts: Verdicts { latency: vec![Reason::GeneratorLimited], ..Verdicts::default() },
+        bounds: None,
         evidence: vec!["late".into()],
     };
     let check = |limit_ns, lateness_p99_ns, unsent, expected| {

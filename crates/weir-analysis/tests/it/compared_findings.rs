@@ -169,7 +169,8 @@ fn a_capacity_that_no_repeat_finds_is_not_reached_unless_the_rig_is_why() {
     assert!(!compare(&a, &b, &asked(&["p99"])).unwrap().is_worse());
     let mut noisy = repeats(|repeat| searched("weir", repeat, never_met(Stopped::VoidTrials)));
     for cell in &mut noisy {
-        measurements(cell)[0].judgement.verdicts.latency = vec![Reason::HostDisturbed];
+        measurements(cell)[0].judgement.verdicts.latency = vec![Reason::HostNoise];
+        measurements(cell)[0].judgement.bounds = None;
     }
     let comparison = compared(&good, &noisy);
     assert!(!comparison.is_worse(), "{:?}", comparison.not_reached);
@@ -246,6 +247,7 @@ fn cpu_time_of_findings_leaves_out_repeats_that_did_not_carry_the_rate() {
             let mut cell = cell("weir", repeat, vec![tail(200_000 + u64::from(repeat))]);
             if overloaded && repeat > 0 {
                 measurements(&mut cell)[0].judgement.verdicts.latency = vec![Reason::Overloaded];
+                measurements(&mut cell)[0].judgement.bounds = None;
             }
             cell
         });
@@ -319,6 +321,7 @@ fn with_beyond(values: [Option<f64>; 6]) -> Series {
         repeat: repeat as u32,
         sample: value.map_or(Sample::BeyondTimeout, Sample::Value),
         reasons: Vec::new(),
+        ..Repeated::default()
     };
     let repeats: Vec<Repeated> = values.into_iter().enumerate().map(repeated).collect();
     let beyond_timeout = values.contains(&None);

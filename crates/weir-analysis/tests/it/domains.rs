@@ -170,7 +170,7 @@ fn starts_that_were_disturbed_or_unlimited_do_not_count() {
     });
     let row = &disturbed.starts[1].rows[0];
     assert_eq!((row.first_answer_ns.valid, row.memory_bytes.valid), (2, 2));
-    assert_eq!(row.first_answer_ns.reasons(), [(Reason::HostDisturbed, 1)]);
+    assert_eq!(row.first_answer_ns.reasons(), [(Reason::HostNoise, 1)]);
     assert!(!row.configuration_memory_bytes.as_ref().unwrap().headline && disturbed.conclusions.is_empty());
     let unlimited = domains(|cell| cell.parts.iter_mut().for_each(|part| part.limits_applied = false));
     assert_eq!(unlimited.starts[0].rows[0].cpu_s.reasons(), [(Reason::LimitNotApplied, 3)]);

@@ -47,13 +47,13 @@ fn results(summary: &Summary) -> Vec<(&str, Met)> {
 fn a_fifth_of_503_misses_the_objective_in_repeats_that_the_host_disturbed() {
     let summary = repeats(DISTURBED, Some(objective(Some(20_000_000), Some(0.001))), a_fifth_of_503);
     let row = &summary.points[0].rows[0];
-    assert_eq!(row.error_share.reasons(), [(Reason::HostDisturbed, 3), (Reason::Errors, 3)]);
+    assert_eq!(row.error_share.reasons(), [(Reason::HostNoise, 3), (Reason::Errors, 3)]);
     assert_eq!(results(&summary), [("p99", Met::Unknown), ("errors", Met::Missed)]);
     let words: Vec<&str> = row.objective.iter().map(|result| result.words.as_str()).collect();
     assert_eq!(
         words,
         [
-            "p99 at most 20.0 ms: (250 µs), undecided: host-disturbed in 3 of 3 repeats, errors in 3 of 3 repeats",
+            "p99 at most 20.0 ms: (250 µs), undecided: host-noise in 3 of 3 repeats, errors in 3 of 3 repeats",
             "errors at most 0.100 %: 20.0 % [20.0 .. 20.0], met in 0 of 3 repeats",
         ]
     );
@@ -81,7 +81,7 @@ fn every_reason_leaves_errors_judged() {
     let all = [
         Reason::GeneratorLimited,
         Reason::UpstreamLimited,
-        Reason::HostDisturbed,
+        Reason::HostNoise,
         Reason::Overloaded,
         Reason::Throttled,
         Reason::Errors,
@@ -118,7 +118,7 @@ fn requests_without_a_response_are_not_the_gateways_fault_on_a_disturbed_host() 
     assert_eq!(
         summary.points[0].rows[0].objective[0].words,
         "errors at most 0.100 %: 20.0 % [20.0 .. 20.0], undecided: requests without a response may not be the \
-         gateway's fault: host-disturbed in 3 of 3 repeats"
+         gateway's fault: host-noise in 3 of 3 repeats"
     );
     assert_eq!(summary.outcome, Outcome::Undecided);
     // Nobody else was short of anything.

@@ -97,6 +97,7 @@ fn judge_again(cell: &Cell) {
             generator: data.as_ref(),
             counters: Some(&measurement.counters),
             host: Some(&measurement.host),
+            host_cores: 2,
             busiest: &[],
             limits_applied: true,
             loopback_floor_ns: Some(1),

@@ -125,7 +125,7 @@ fn rates_beyond_the_limit_are_no_problem_and_enter_no_fit() {
         measurements(cell)[0] = measured;
     }
     let problems = self::summary(&cells).problems().join("\n");
-    assert!(problems.contains("host-disturbed") && !problems.contains("overloaded"), "{problems}");
+    assert!(problems.contains("host-noise") && !problems.contains("overloaded"), "{problems}");
 }
 
 /// An open load of which a third was not carried.

@@ -52,6 +52,7 @@ impl Load {
             generator: self.generator.as_ref(),
             counters: Some(&self.counters),
             host: Some(&self.host),
+            host_cores: 2,
             busiest: &self.busiest,
             limits_applied: self.limits_applied,
             loopback_floor_ns: self.loopback_floor_ns,
@@ -155,11 +156,10 @@ fn a_part_without_a_limit_is_never_at_it() {
 }
 
 #[test]
-fn a_full_upstream_voids_everything() {
+fn a_full_upstream_bounds_a_closed_loop_and_the_latency_of_an_open_one() {
     let at = |share| move |load: &mut Load| load.origin = Some(usage(share));
-    for model in [Closed, Open] {
-        check(model, at(0.95), BoundBy::Upstream, all(&[Reason::UpstreamLimited]));
-    }
+    check(Closed, at(0.95), BoundBy::Upstream, all(&[Reason::UpstreamLimited]));
+    check(Open, at(0.95), BoundBy::Upstream, latency(&[Reason::UpstreamLimited]));
     check(Closed, at(0.949), BoundBy::Concurrency, VALID);
 }
 
@@ -171,7 +171,9 @@ fn a_full_gateway_is_measured_in_a_closed_loop_whoever_else_is_busy() {
         load.generator = Some(usage(0.96));
     };
     check(Closed, both, BoundBy::Gateway, VALID);
-    check(Open, both, BoundBy::Gateway, all(&[Reason::GeneratorLimited, Reason::UpstreamLimited]));
+    let generator: &[Reason] = &[Reason::GeneratorLimited];
+    let of_latency: &[Reason] = &[Reason::GeneratorLimited, Reason::UpstreamLimited];
+    check(Open, both, BoundBy::Gateway, [generator, of_latency, generator]);
 }
 
 #[test]
@@ -247,17 +249,18 @@ fn an_open_loop_sends_99_percent_of_what_found_a_free_connection() {
 fn two_percent_of_the_host_may_go_elsewhere() {
     let host = |steal, others| move |load: &mut Load| load.host = HostShare { steal, others, idle: 0.3 };
     check(Closed, host(0.01, 0.01), BoundBy::Concurrency, VALID);
-    check(Closed, host(0.01, 0.0101), BoundBy::Host, all(&[Reason::HostDisturbed]));
+    check(Closed, host(0.01, 0.0101), BoundBy::Host, latency(&[Reason::HostNoise]));
     let busy = |load: &mut Load| {
         host(0.0, 0.5)(load);
         let process = |name: &str, pid, cores| HostProcess { name: name.into(), pid, cores };
         load.busiest = vec![process("cc1", 42, 0.99), process("make", 41, 0.012), process("idle", 7, 0.001)];
     };
-    let judgement = check(Open, busy, BoundBy::Rate, all(&[Reason::HostDisturbed]));
+    let noise: &[Reason] = &[Reason::HostNoise];
+    let judgement = check(Open, busy, BoundBy::Rate, [&[], noise, noise]);
     assert_eq!(
         judgement.evidence[0],
-        "processes outside the rig took 50.0 % of the host's CPU: 0 % steal, 50.0 % on this host (limit 2.00 %); busiest: cc1 (pid \
-         42) 0.99 of a core, make (pid 41) 0.01 of a core. Stop other programs, pin them to CPUs that weir does not use \
+        "processes outside the rig took 50.0 % of the host's CPU: 0 % steal, 50.0 % on this host (limit 2.00 %). They can \
+         have delayed 100 % of the requests and moved CPU time per request by 35.0 %; busiest: cc1 (pid 42) 0.99 of a core, make (pid 41) 0.01 of a core. Stop other programs, pin them to CPUs that weir does not use \
          (`taskset`), or raise `repeats`; `weir doctor` checks this host"
     );
 }
@@ -484,6 +487,7 @@ fn a_record_alone_is_judged_by_what_it_knows() {
         generator: None,
         counters: None,
         host: None,
+        host_cores: 2,
         busiest: &[],
         limits_applied: true,
         loopback_floor_ns: None,

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use weir_analysis::{Evidence, data_usage, judge};
 use weir_results::{
     ArrivalModel::{self, Closed, Open},
-    Cell, CellKey, CellOutcome, HostShare, LoadRecord, Manifest, Measurement, Objective, Part, Role, Run,
-    SCHEMA_VERSION, Thresholds, Usage, is_baseline,
+    Cell, CellKey, CellOutcome, HostShare, Judgement, LoadRecord, Manifest, Measurement, Objective, Part,
+    Reason, Role, Run, SCHEMA_VERSION, Thresholds, Usage, Verdicts, is_baseline,
 };
 
 use crate::records::{agreeing, quiet, record, usage};
@@ -99,7 +99,7 @@ fn measurement(gateway: &str, load: Load, parts: &[Part]) -> Measurement {
         parts_usage.insert(gateway.to_owned(), data);
     }
     let data = data_usage(parts, &parts_usage);
-    let judgement = judge(
+    let mut judgement = judge(
         &Evidence {
             record: &record,
             data: data.as_ref(),
@@ -107,6 +107,7 @@ fn measurement(gateway: &str, load: Load, parts: &[Part]) -> Measurement {
             generator: None,
             counters: Some(&counters),
             host: Some(&host),
+            host_cores: 2,
             busiest: &[],
             limits_applied: true,
             loopback_floor_ns: None,
@@ -116,6 +117,9 @@ fn measurement(gateway: &str, load: Load, parts: &[Part]) -> Measurement {
         },
         &Thresholds::default(),
     );
+    if host.steal + host.others > Thresholds::default().disturbed_share {
+        excluded_as_before_0_2(&mut judgement, Reason::HostNoise);
+    }
     let open = record.result.model == ArrivalModel::Open;
     Measurement {
         load: name.into(),
@@ -134,6 +138,17 @@ fn measurement(gateway: &str, load: Load, parts: &[Part]) -> Measurement {
         events: Vec::new(),
         trial: None,
         record,
+    }
+}
+
+/// Gives the judgement `reason` against every value of every metric, without bounds.
+pub(crate) fn excluded_as_before_0_2(judgement: &mut Judgement, reason: Reason) {
+    judgement.bounds = None;
+    let Verdicts { throughput, latency, cpu } = &mut judgement.verdicts;
+    for reasons in [throughput, latency, cpu] {
+        reasons.push(reason);
+        reasons.sort();
+        reasons.dedup();
     }
 }
 

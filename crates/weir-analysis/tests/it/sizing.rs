@@ -185,7 +185,10 @@ fn what_is_kept_at_the_highest_rate_is_at_least_that() {
     assert_eq!((answer.instances, answer.basis), (count(4, 4, 4), Basis::AtLeast));
     assert_eq!(
         answer.notes,
-        ["objective met at 2,500/s, the highest rate measured: an instance may carry more"]
+        [
+            "objective met at 2,500/s, the highest rate measured: an instance may carry more. `weir run capacity` searches for how \
+          much"
+        ]
     );
 }
 
@@ -299,12 +302,13 @@ fn what_does_not_count_is_not_sized_from() {
     let mut cells = measured("weir", 3, &GOROUTER);
     for cell in &mut cells {
         for measurement in measurements(cell) {
-            measurement.judgement.verdicts.latency = vec![Reason::HostDisturbed];
+            measurement.judgement.verdicts.latency = vec![Reason::HostNoise];
+            measurement.judgement.bounds = None;
         }
     }
     let (why, said) = refused(&cells, demand(10_000.0));
     assert_eq!(why, RefusedFor::Unknown);
-    assert!(said.contains("no valid value for p99: 0 of 3 repeats valid: host-disturbed"), "{said}");
+    assert!(said.contains("no valid value for p99: 0 of 3 repeats valid: host-noise"), "{said}");
 
     let (why, said) = refused(&measured("weir", 1, &GOROUTER), demand(10_000.0));
     assert_eq!(why, RefusedFor::Unknown);
@@ -320,13 +324,15 @@ fn a_rate_of_which_nothing_is_known_is_no_bound() {
             all.filter(|(at, _)| loads.contains(at)).map(|(_, measurement)| measurement)
         }) {
             measurement.judgement.verdicts.latency = vec![Reason::GeneratorLimited];
+            measurement.judgement.bounds = None;
         }
         sized(&cells, demand(10_000.0))
     };
     let void = "no valid value for p99: 0 of 3 repeats valid: generator-limited";
     let answer = without(&[1, 2]);
     assert_eq!((answer.rate_per_s.value, answer.basis), (1_000.0, Basis::AtLeast));
-    let known = "objective met at 1,000/s, the highest rate with valid results: an instance may carry more";
+    let known = "objective met at 1,000/s, the highest rate with valid results: an instance may carry more. `weir run \
+         capacity` searches for how much";
     let unknown = ["2,500/s", "5,000/s"].map(|rate| format!("undecided: at {rate}, {void}"));
     assert_eq!(answer.notes, [&unknown[0], &unknown[1], known]);
     let answer = without(&[1]);
@@ -366,7 +372,9 @@ fn a_rate_to_measure_is_named_only_between_those_that_were() {
 #[test]
 fn an_overloaded_gateway_misses_any_objective() {
     let mut cells = measured("weir", 3, &GOROUTER);
-    measurements(&mut cells[1])[1].judgement.verdicts.latency = vec![Reason::Overloaded];
+    let judgement = &mut measurements(&mut cells[1])[1].judgement;
+    judgement.verdicts.latency = vec![Reason::Overloaded];
+    judgement.bounds = None;
     let answer = sized(&cells, demand(10_000.0));
     assert_eq!((answer.rate_per_s.value, answer.instances.value), (1_000.0, 10));
     assert_eq!(answer.notes, ["next rate rejected: at 2,500/s, p99 is not met: overloaded"]);

@@ -65,6 +65,7 @@ impl Load {
             generator: None,
             counters: None,
             host: None,
+            host_cores: 0,
             busiest: &[],
             limits_applied: true,
             loopback_floor_ns: None,

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use weir_analysis::{Evidence, data_usage, judge, origin_usage};
+use weir_analysis::{Evidence, cpu_us_per_request, data_usage, judge, origin_usage};
 use weir_engine::LoadSpec;
 use weir_results::{
     Counters, HostBounds, Judgement, LoadRecord, Measurement, Part, Role, Thresholds, Usage, last_words,
@@ -340,6 +340,7 @@ impl LoadRunner<'_> {
                 generator: usage.get(&generator.name),
                 counters: Some(&counters),
                 host: Some(&host),
+                host_cores: host_usage.as_ref().map_or(0, |usage| usage.core_busy_shares.len() as u32),
                 busiest: host_usage.as_ref().map_or(&[], |usage| &usage.busiest),
                 limits_applied: parts.iter().all(|part| part.limits_applied),
                 loopback_floor_ns: self.bounds.and_then(HostBounds::loopback_floor_ns),
@@ -352,7 +353,7 @@ impl LoadRunner<'_> {
         add_sources(&mut judgement, &record, observed);
         record.result.bound_by = judgement.bound_by;
         record.result.verdicts = judgement.verdicts.clone();
-        let cpu_us_per_request = cpu_us_per_request(data, &record);
+        let cpu_us_per_request = data.and_then(|data| cpu_us_per_request(&data, &record.result));
         let mut measurement = Measurement {
             load: task.name.to_owned(),
             connections: task.load.connections.greatest(),
@@ -391,12 +392,6 @@ fn add_sources(judgement: &mut Judgement, record: &LoadRecord, observed: Option<
         let place = judgement.evidence.len().saturating_sub(1);
         judgement.evidence.insert(place, sentence);
     }
-}
-
-/// CPU time of the gateway per completed request; `None` if no request completed.
-fn cpu_us_per_request(data: Option<Usage>, record: &LoadRecord) -> Option<f64> {
-    let completed = record.result.requests.completed;
-    data.filter(|_| completed > 0).map(|data| data.cpu_s.total() * 1e6 / completed as f64)
 }
 
 fn host_unknown() -> CellError {

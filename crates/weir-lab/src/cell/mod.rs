@@ -9,7 +9,7 @@ pub(crate) mod network;
 pub(crate) mod origin;
 pub(crate) mod ports;
 pub(crate) mod remote;
-mod retry;
+pub(crate) mod retry;
 mod search;
 pub(crate) mod start;
 mod user_config;
@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use weir_results::{
-    Cell, CellKey, CellOutcome, Configuration, DIRECT, HostBounds, Measurement, Part, Run, is_baseline,
+    Cell, CellKey, CellOutcome, Configuration, HostBounds, Measurement, Part, Run, is_baseline,
 };
 use weir_rig::{Binary, Drivers, Rendered, Rig};
 
@@ -32,7 +32,7 @@ use self::load::{LoadRunner, Task};
 use self::origin::Upstream;
 use self::ports::Ports;
 use self::remote::{RemoteGateway, RemoteTarget};
-use self::retry::{Interference, measure_with_retries};
+use self::retry::{Interference, Retries};
 use self::search::SearchTask;
 use self::start::Processes;
 use crate::progress::Observer;
@@ -65,6 +65,7 @@ pub(crate) struct Lab<'a> {
     pub(crate) bounds: Option<HostBounds>,
     /// Certificates that cells share.
     pub(crate) certificates: &'a SharedCertificates,
+    pub(crate) retries: Retries,
 }
 
 /// The target of the loads of a cell.
@@ -185,17 +186,11 @@ impl Lab<'_> {
             }
             let seed = plan::arrivals_seed(self.run.seed, key, place);
             let measure = || self.measure_load(scenario, target, runner, NamedLoad { name, load }, seed);
-            let before_retry = |by: Interference| {
-                let of = if key.gateway == DIRECT { "the direct cell" } else { &key.gateway };
-                self.observer.note(&format!(
-                    "{of}, repeat {}, {name}: {}; once more",
-                    key.repeat + 1,
-                    by.words()
-                ));
-            };
+            let before_retry = |by: Interference| self.observer.load_retried(key, name, by.words());
+            let most = (scenario.retries, plan::load_time(scenario, load).min);
             let interference = |(of, _): &(Vec<Measurement>, _)| Interference::of(of);
             let ((measured, part), attempts) =
-                measure_with_retries(scenario.retries, measure, interference, before_retry)?;
+                self.retries.measure(most, measure, interference, before_retry)?;
             cell.attempts = cell.attempts.max(attempts);
             measured.iter().for_each(|of| secured::note(scenario, load, of, &mut cell.unequal));
             measurements.extend(measured);

@@ -1,7 +1,18 @@
 //! Retries of loads that the host or the load generator disturbed. The decision uses no value of the gateway, so that no
 //! gateway is favoured.
 
-use weir_results::{ArrivalModel, Measurement, Reason, Stopped, Trial};
+use std::cell::Cell;
+use std::time::Duration;
+
+use weir_results::{ArrivalModel, Bounds, Measurement, Reason, Stopped, Trial};
+
+use crate::plan::estimate::RETRIES_SHARE_MAX;
+
+/// Retries in a row that were as disturbed as the attempts before, after which noise counts as constant.
+const IN_VAIN_MAX: u32 = 3;
+
+/// Values whose noise is a reason to measure again. Noise moves the tails of nearly every load, also of the next one.
+const MAIN_VALUES: [&str; 3] = ["throughput", "cpu", "p50"];
 
 /// What disturbed a load; the later one is worse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,8 +34,13 @@ impl Interference {
     }
 
     fn by(measurement: &Measurement) -> Option<Self> {
-        let verdicts = &measurement.judgement.verdicts;
-        if verdicts.throughput.contains(&Reason::HostDisturbed) {
+        let (verdicts, bounds) = (&measurement.judgement.verdicts, &measurement.judgement.bounds);
+        let by_noise = |of: &Bounds| !of.is_valid && of.reasons.contains(&Reason::HostNoise);
+        let is_noisy = match bounds {
+            Some(bounds) => MAIN_VALUES.iter().filter_map(|name| bounds.get(*name)).any(by_noise),
+            None => verdicts.throughput.contains(&Reason::HostNoise),
+        };
+        if is_noisy {
             return Some(Self::HostNoise);
         }
         let is_open = measurement.record.result.model == ArrivalModel::Open;
@@ -40,30 +56,63 @@ impl Interference {
     }
 }
 
-/// Measures once and then up to `retries` times more, until nothing disturbed it. Returns the least disturbed attempt and
-/// the number of attempts; `before_retry` gets the cause of each retry.
-///
-/// # Errors
-/// Those of `measure`, of any attempt.
-pub(crate) fn measure_with_retries<T, E>(
-    retries: u32,
-    mut measure: impl FnMut() -> Result<T, E>,
-    interference: impl Fn(&T) -> Option<Interference>,
-    before_retry: impl Fn(Interference),
-) -> Result<(T, u32), E> {
-    let mut best = measure()?;
-    let mut attempts = 1;
-    let mut last = interference(&best);
-    while let Some(by) = last.filter(|_| attempts <= retries) {
-        before_retry(by);
-        let next = measure()?;
-        attempts += 1;
-        last = interference(&next);
-        if last < interference(&best) {
-            best = next;
-        }
+/// The retries of a run: how much time is left for them, and whether they help.
+#[derive(Debug)]
+pub(crate) struct Retries {
+    left: Cell<Duration>,
+    in_vain: Cell<u32>,
+}
+
+impl Retries {
+    /// For a run that takes `planned` without retries.
+    pub(crate) fn of_run(planned: Duration) -> Self {
+        Self { left: Cell::new(planned.mul_f64(RETRIES_SHARE_MAX)), in_vain: Cell::new(0) }
     }
-    Ok((best, attempts))
+
+    /// Whether another attempt of this length may be made.
+    fn allow(&self, takes: Duration) -> bool {
+        self.in_vain.get() < IN_VAIN_MAX && takes <= self.left.get()
+    }
+
+    /// Counts an attempt of this length; `has_helped` if it was less disturbed than the one before.
+    fn made(&self, takes: Duration, has_helped: bool) {
+        self.left.set(self.left.get().saturating_sub(takes));
+        self.in_vain.set(if has_helped { 0 } else { self.in_vain.get() + 1 });
+    }
+
+    /// Measures once and then up to `most` times more, until nothing disturbed it, as long as the run has time for it
+    /// and retries help. Returns the least disturbed attempt and the number of attempts.
+    ///
+    /// `takes` is the length of an attempt; `before_retry` gets the cause of each retry.
+    ///
+    /// # Errors
+    /// Those of `measure`, of any attempt.
+    pub(crate) fn measure<T, E>(
+        &self,
+        (most, takes): (u32, Duration),
+        mut measure: impl FnMut() -> Result<T, E>,
+        interference: impl Fn(&T) -> Option<Interference>,
+        before_retry: impl Fn(Interference),
+    ) -> Result<(T, u32), E> {
+        let mut best = measure()?;
+        let mut attempts = 1;
+        let mut last = interference(&best);
+        if last.is_none() {
+            self.in_vain.set(0);
+        }
+        while let Some(by) = last.filter(|_| attempts <= most && self.allow(takes)) {
+            before_retry(by);
+            let next = measure()?;
+            attempts += 1;
+            let now = interference(&next);
+            self.made(takes, now < last);
+            last = now;
+            if last < interference(&best) {
+                best = next;
+            }
+        }
+        Ok((best, attempts))
+    }
 }
 
 #[cfg(test)]
@@ -81,8 +130,10 @@ mod tests {
         let check = |retries, attempts: &[Option<Interference>], kept: usize| {
             let (mut next, causes) = (attempts.iter().enumerate(), RefCell::new(Vec::new()));
             let measure = || Ok::<_, ()>(next.next().expect("no attempt more than these"));
+            let takes = Duration::from_secs(1);
+            let run = Retries::of_run(takes * 100);
             let got =
-                measure_with_retries(retries, measure, |of| *of.1, |by| causes.borrow_mut().push(Some(by)));
+                run.measure((retries, takes), measure, |of| *of.1, |by| causes.borrow_mut().push(Some(by)));
             let count = attempts.len();
             assert_eq!(got.map(|((at, _), attempts)| (at, attempts as usize)), Ok((kept, count)));
             assert_eq!((next.len(), &causes.borrow()[..]), (0, &attempts[..count - 1]));
@@ -99,10 +150,35 @@ mod tests {
     #[test]
     fn errors_are_not_retried() {
         let failed = || Err::<(), _>("full");
-        assert_eq!(
-            measure_with_retries(3, failed, |()| Some(LateGenerator), |_| panic!("again")),
-            Err("full")
-        );
+        let run = Retries::of_run(Duration::from_secs(100));
+        let got = run.measure((3, Duration::ZERO), failed, |()| Some(LateGenerator), |_| panic!("again"));
+        assert_eq!(got, Err("full"));
+    }
+
+    /// How often a run of `planned_s` measures loads of a second each that are disturbed as told, again and again.
+    fn attempts(planned_s: u64, loads: &[&[Option<Interference>]]) -> Vec<u32> {
+        let run = Retries::of_run(Duration::from_secs(planned_s));
+        let of_load = |attempts: &&[Option<Interference>]| {
+            let mut next = attempts.iter().copied().cycle();
+            let measure = || Ok::<_, ()>(next.next().unwrap());
+            run.measure((2, Duration::from_secs(1)), measure, |of| *of, |_| {}).unwrap().1
+        };
+        loads.iter().map(of_load).collect()
+    }
+
+    #[test]
+    fn retries_take_half_of_the_planned_time_at_most() {
+        // Each load is fine at the second attempt.
+        let helped: &[Option<Interference>] = &[Some(HostNoise), None];
+        assert_eq!(attempts(8, &[helped; 8]), [2, 2, 2, 2, 1, 1, 1, 1]);
+    }
+
+    #[test]
+    fn retries_end_where_noise_is_constant_and_begin_again_after_it() {
+        let (constant, quiet, helped): (&[_], &[_], &[_]) =
+            (&[Some(HostNoise)], &[None], &[Some(HostNoise), None]);
+        assert_eq!(attempts(100, &[constant; 4]), [3, 2, 1, 1]);
+        assert_eq!(attempts(100, &[constant, constant, helped, quiet, helped]), [3, 2, 1, 1, 2]);
     }
 
     /// A measured load with these verdicts.
@@ -116,6 +192,7 @@ mod tests {
         });
         let mut measured = measured.unwrap();
         measured.record.result.model = model;
+        measured.judgement.bounds = None;
         measured.judgement.verdicts.throughput = throughput.to_vec();
         measured.judgement.verdicts.latency = latency.to_vec();
         measured
@@ -132,14 +209,14 @@ mod tests {
         check(Open, &[], &[Reason::GeneratorLimited], Some(LateGenerator));
         // The generator of a closed loop is the limit of every fast gateway, in each attempt.
         check(Closed, &[Reason::GeneratorLimited], &[Reason::GeneratorLimited], None);
-        check(Closed, &[Reason::HostDisturbed], &[Reason::HostDisturbed], Some(HostNoise));
-        check(Open, &[Reason::HostDisturbed], &[Reason::GeneratorLimited], Some(HostNoise));
+        check(Closed, &[Reason::HostNoise], &[Reason::HostNoise], Some(HostNoise));
+        check(Open, &[Reason::HostNoise], &[Reason::GeneratorLimited], Some(HostNoise));
     }
 
     #[test]
     fn a_search_retries_its_trials_itself() {
         let interference = |trial: Trial| {
-            let measured = load(ArrivalModel::Open, &[Reason::HostDisturbed], &[Reason::HostDisturbed]);
+            let measured = load(ArrivalModel::Open, &[Reason::HostNoise], &[Reason::HostNoise]);
             Interference::of(&[Measurement { trial: Some(trial), ..measured }])
         };
         let trial =

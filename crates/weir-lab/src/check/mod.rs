@@ -411,6 +411,10 @@ fn check_thresholds(scenario: &Scenario, found: &mut Problems) {
         ("disturbed_share", t.disturbed_share),
         ("throttled_share", t.throttled_share),
         ("drift_share", t.drift_share),
+        ("throughput_tolerance", t.throughput_tolerance),
+        ("cpu_tolerance", t.cpu_tolerance),
+        ("median_tolerance", t.median_tolerance),
+        ("tail_tolerance", t.tail_tolerance),
         ("full_load_share", t.full_load_share),
         ("error_share", t.error_share),
     ];

@@ -4,12 +4,15 @@ use std::iter::Sum;
 use std::ops::{Add, Mul};
 use std::time::Duration;
 
+/// Share of the planned time that all retries of a run may take.
+pub(crate) const RETRIES_SHARE_MAX: f64 = 0.5;
+
 /// A range of time, from a quiet host to a noisy one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TimeEstimate {
     /// If no load is re-measured and no warm-up grows.
     pub min: Duration,
-    /// If every load is re-measured as often as `retries` allows, and every warm-up grows to its maximum.
+    /// If loads are re-measured as long as a run allows, and every warm-up grows to its maximum.
     pub max: Duration,
 }
 
@@ -19,9 +22,10 @@ impl TimeEstimate {
         Self { min: time, max: time }
     }
 
-    /// The time of an attempt that may be repeated up to `retries` times.
+    /// The time of a load that may be repeated up to `retries` times, as its part of the retries of a whole run.
     pub(crate) fn with_retries(self, retries: u32) -> Self {
-        Self { min: self.min, max: self.max * retries.saturating_add(1) }
+        let share = f64::from(retries).min(RETRIES_SHARE_MAX);
+        Self { min: self.min, max: self.max + self.min.mul_f64(share) }
     }
 
     pub(crate) fn stretched(self, factor: f64) -> Self {

@@ -87,6 +87,7 @@ mod tests {
             self.0.borrow_mut().push(format!("{} {}/{} {left}s", key.index, progress.done, progress.planned));
         }
         fn load_started(&self, _: &CellKey, _: &str, _: Duration) {}
+        fn load_retried(&self, _: &CellKey, _: &str, _: &str) {}
         fn load_measured(&self, _: &CellKey, _: &Measurement) {}
         fn cell_finished(&self, _: &Cell, _: Progress) {}
     }

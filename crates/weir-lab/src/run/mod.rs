@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use weir_results::{Cell, CellKey, CellOutcome, HostBounds, Part, Role, Run, SCHEMA_VERSION, Store};
 use weir_rig::prometheus::Prometheus;
@@ -19,6 +20,7 @@ use crate::cell::certificates::SharedCertificates;
 use crate::cell::error::CellError;
 use crate::cell::ports::Ports;
 use crate::cell::remote;
+use crate::cell::retry::Retries;
 use crate::plan::{self, Plan};
 use crate::progress::Observer;
 use crate::read::Checked;
@@ -208,6 +210,7 @@ pub fn execute(
         ports: &ports,
         bounds,
         certificates: &certificates,
+        retries: Retries::of_run(Duration::ZERO),
     };
     let Some((run, checked)) = with_rates(&lab, &prepared.checked)? else {
         rig.close()?;
@@ -219,7 +222,9 @@ pub fn execute(
         Some(kept) if (kept.cells_planned as usize) < run.plan.len() => store.extend_run(&run)?,
         Some(_) => {}
     }
-    let lab = Lab { run: &run, ..lab };
+    let pending = cells::pending(&run, store)?;
+    let retries = Retries::of_run(plan::time(&checked, &pending).min);
+    let lab = Lab { run: &run, retries, ..lab };
     let scenario_of = |key: &CellKey| plan::point_of(&checked, key).map(|point| &point.scenario);
     let takes = |key: &CellKey| scenario_of(key).map(plan::cell_time).unwrap_or_default();
     let ended = measure_all(&run, store, bench.stop, bench.observer, takes, |key| {

@@ -40,6 +40,7 @@ fn built_in_scenarios_are_in_order() {
         built_in_names(),
         [
             "added-latency",
+            "capacity",
             "change-under-load",
             "connection-storm",
             "failover",

@@ -145,16 +145,16 @@ fn the_time_of_a_plan_ignored_loads_that_are_measured_again() {
     let check =
         |more: &str, load: &str, expected| assert_eq!(cell_seconds(more, load), expected, "{more} {load}");
     check(&format!("retries: 0\n{kept}"), closed, (24, 24));
-    check(&format!("retries: 1\n{kept}"), closed, (24, 48));
-    check(&format!("retries: 2\n{kept}"), closed, (24, 72));
+    check(&format!("retries: 1\n{kept}"), closed, (24, 36));
+    check(&format!("retries: 2\n{kept}"), closed, (24, 36));
     // A warm-up may grow to three times its length, in each attempt, where the load stays the same.
     check("retries: 0", closed, (24, 32));
-    check("retries: 2", closed, (24, 96));
+    check("retries: 2", closed, (24, 44));
     check("retries: 0", "model: closed, connections: 1..60", (24, 24));
     check("retries: 0", "model: closed, requests: 500", (24, 24));
     check("retries: 0", "model: open, rate: 100/s, burst: '500/s:200ms/1s'", (24, 24));
     check("retries: 0", "model: open, rate: 100/s, steps: [{ rate: 100/s }, { rate: 200/s }]", (44, 44));
     // A search makes 10 trials at least, of 2.6 s each, and as many as it may at most.
     check("retries: 0", "model: open, duration: 2s, search: { p99: 20ms, trials: 40 }", (30, 116));
-    check("retries: 1", "model: open, duration: 2s, search: { p99: 20ms, trials: 40 }", (30, 232));
+    check("retries: 1", "model: open, duration: 2s, search: { p99: 20ms, trials: 40 }", (30, 131));
 }

@@ -2,8 +2,6 @@
 
 use std::fmt::Write as _;
 
-use weir_analysis::Figure;
-
 use crate::charts::heat::{HeatMap, QUANTILES, moment};
 use crate::charts::svg::{Bar, escape};
 use crate::model::plot::{Line, Marks, Panel, Plot, Spot};
@@ -20,8 +18,8 @@ impl DataTable {
     /// A row for each bar.
     pub(crate) fn of_bars(title: &str, unit: Unit, bars: &[Bar<'_>]) -> Self {
         let row = |bar: &Bar<'_>| {
-            let Figure { mean, interval, .. } = bar.figure;
-            let ends = interval.map(|[low, high]| [unit.in_column(low), unit.in_column(high)]);
+            let (mean, ends) = (bar.figure.mean, bar.figure.ends());
+            let ends = ends.map(|[low, high]| [unit.in_column(low), unit.in_column(high)]);
             let mean = mean.map_or_else(|| "> timeout".into(), |mean| unit.in_column(mean));
             let [low, high] = ends.unwrap_or_default();
             vec![bar.name.to_owned(), mean, low, high, yes(bar.figure.is_valid())]

@@ -120,7 +120,7 @@ pub(crate) fn curve(summary: &Summary, at: usize) -> Option<Plot> {
         .iter()
         .filter(|row| !row.latency_curve.is_empty())
         .map(|row| {
-            let counts = row.latency("p50").is_some_and(weir_analysis::Figure::is_valid);
+            let counts = row.latency("p50").is_some_and(|p50| p50.is_valid() || p50.is_bounded());
             let spot = |at: &weir_analysis::CurvePoint| Spot {
                 counts,
                 ..Spot::at(place_of(at.quantile), Some(at.latency_ns as f64))

@@ -129,10 +129,19 @@ fn named(offer: &Offer, has_setting: bool) -> Vec<Entry> {
 }
 
 fn entries(sized: &Sized) -> [Entry; 4] {
+    let is_ceiling = sized.basis == Basis::AtLeast;
     [
-        span(sized.rate_per_s, rate),
+        if is_ceiling {
+            one_side(format!("≥ {}", rate(sized.rate_per_s.low)))
+        } else {
+            span(sized.rate_per_s, rate)
+        },
         Entry::text(sized.cpu_share.map_or_else(|| "n/a".to_owned(), percent)),
-        instances(sized.instances),
+        if is_ceiling {
+            one_side(format!("≤ {}", count(sized.instances.high)))
+        } else {
+            instances(sized.instances)
+        },
         match sized.basis {
             Basis::Measured => Entry::text("measured"),
             Basis::AtLeast => Entry::text("measured, at least"),
@@ -140,6 +149,11 @@ fn entries(sized: &Sized) -> [Entry; 4] {
             Basis::Extrapolated => chip("extrapolated", Tone::Bad),
         },
     ]
+}
+
+/// One side of a value.
+fn one_side(text: String) -> Entry {
+    Entry { text, headline: true, ..Entry::default() }
 }
 
 fn chip(text: &str, tone: Tone) -> Entry {

@@ -1,6 +1,6 @@
 //! A chart as every format draws it: lines over one scale, in panels that share both scales.
 
-use weir_analysis::{Figure, quantity, reason_name};
+use weir_analysis::{Figure, bounds_words, quantity, reason_name};
 
 use crate::model::scale::{Scale, Unit};
 
@@ -72,8 +72,10 @@ pub(crate) struct Spot {
     pub(crate) y: Option<f64>,
     /// Both ends of its interval.
     pub(crate) interval: Option<[f64; 2]>,
-    /// Whether it counts. What does not is a ring, and no line leads through it.
+    /// Whether it counts. What does not is a ring.
     pub(crate) counts: bool,
+    /// Whether at least one side of it is known. No line leads through a value that is neither valid nor bounded.
+    pub(crate) bounded: bool,
     /// Whether it is a quantile among the unanswered.
     pub(crate) beyond_timeout: bool,
     /// What is said of it when it is pointed at.
@@ -148,10 +150,7 @@ impl Spot {
         if figure.mean.is_none() && !figure.beyond_timeout {
             return None;
         }
-        let value = figure.mean.map_or_else(|| "> timeout".into(), |mean| unit.words(mean));
-        let interval = figure.interval.map(|[low, high]| {
-            format!(" ({})", quantity::range(&value, &unit.words(low), &unit.words(high)))
-        });
+        let value = value_words(figure, unit);
         let repeats = match (figure.valid, figure.repeats.len()) {
             (1, 1) => "1 repeat".to_owned(),
             (valid, all) if valid == all => format!("{all} repeats"),
@@ -166,11 +165,17 @@ impl Spot {
         Some(Self {
             x,
             y: figure.mean,
-            interval: figure.interval,
+            interval: figure.ends(),
             counts: figure.is_valid(),
+            bounded: figure.is_bounded(),
             beyond_timeout: figure.beyond_timeout,
-            words: format!("{place}: {value}{}; {repeats}{noise}", interval.unwrap_or_default()),
+            words: format!("{place}: {value}; {repeats}{noise}"),
         })
+    }
+
+    /// Whether it is valid or bounded.
+    pub(crate) fn is_known(&self) -> bool {
+        self.counts || self.bounded
     }
 
     /// What a scale has to reach: the ends of the interval, unless they are so far off that they would flatten the rest.
@@ -182,10 +187,25 @@ impl Spot {
     }
 }
 
+/// A value with its interval or its bounds: `1.24 ms (1.20 .. 1.29)`, `≤ 1.50 ms`.
+pub(crate) fn value_words(figure: &Figure, unit: Unit) -> String {
+    if figure.is_bounded() {
+        return bounds_words(&figure.bounds, |value| unit.words(value));
+    }
+    let value = figure.mean.map_or_else(|| "> timeout".into(), |mean| unit.words(mean));
+    match figure.interval {
+        Some([low, high]) => {
+            let range = quantity::range(&value, &unit.words(low), &unit.words(high));
+            format!("{value} ({range})")
+        }
+        None => value,
+    }
+}
+
 /// The range that a scale for `panels` has to show: that of the figures that count, of all where none does.
 pub(crate) fn reach(panels: &[Panel]) -> Vec<f64> {
     let spots = || panels.iter().flat_map(|panel| &panel.lines).flat_map(|line| &line.spots);
-    let counting: Vec<f64> = spots().filter(|spot| spot.counts).flat_map(Spot::reach).collect();
+    let counting: Vec<f64> = spots().filter(|spot| spot.is_known()).flat_map(Spot::reach).collect();
     if counting.is_empty() { spots().flat_map(Spot::reach).collect() } else { counting }
 }
 
@@ -201,6 +221,7 @@ mod tests {
             repeat: repeat as u32,
             sample: Sample::Value(mean),
             reasons: reasons.to_vec(),
+            ..Repeated::default()
         };
         let valid = reasons.iter().filter(|reasons| reasons.is_empty()).count();
         let repeats = reasons.iter().enumerate().map(repeated).collect();
@@ -222,8 +243,8 @@ mod tests {
             "nginx at 0.5: 1,000/s (900 .. 4,000); 2 repeats"
         );
         assert_eq!(
-            words(&figure(1_000.0, &[&[], &[Reason::HostDisturbed]])).unwrap(),
-            "nginx at 0.5: 1,000/s (900 .. 4,000); 1 of 2 repeats valid: host-disturbed"
+            words(&figure(1_000.0, &[&[], &[Reason::HostNoise]])).unwrap(),
+            "nginx at 0.5: 1,000/s (900 .. 4,000); 1 of 2 repeats valid: host-noise"
         );
         let beyond = Figure { beyond_timeout: true, valid: 1, ..Figure::default() };
         assert!(words(&beyond).unwrap().contains("> timeout"));

@@ -1,7 +1,7 @@
 //! From a run and its summary to the report model.
 
 use weir_analysis::capacity::Capacity;
-use weir_analysis::{Point, Summary, axes_words, host_noise, quantity};
+use weir_analysis::{Figure, Point, Summary, axes_words, host_noise, quantity};
 use weir_results::{ArrivalModel, Cell, DIRECT, Part, Run};
 
 use crate::model::{Banner, Cause, Fact, FailedReport, PointReport, Report, Section, Tone};
@@ -16,6 +16,7 @@ use crate::sections::headroom;
 use crate::sections::inventory::inventory;
 use crate::sections::requests;
 use crate::sections::resources;
+use crate::sections::sharpen::sharpen;
 use crate::sections::tables;
 use crate::sections::unequal::unequal;
 
@@ -24,7 +25,7 @@ const DETAILS_MAX: usize = 8;
 
 /// Builds the model.
 pub(crate) fn build(run: &Run, cells_run: &[Cell], summary: &Summary) -> Report {
-    let notes = notes(summary, cells_run);
+    let notes = notes(run, summary, cells_run);
     let mut report = Report {
         title: run.name.clone(),
         question: run.question.clone(),
@@ -83,18 +84,24 @@ fn facts(run: &Run, summary: &Summary) -> Vec<Fact> {
 fn banner(summary: &Summary, notes: &[String]) -> Banner {
     let rows = || summary.points.iter().flat_map(|point| point.gateways().map(move |row| (point, row)));
     let searched = || summary.capacities.iter().flat_map(Capacity::gateways);
-    let headlines: Vec<bool> = rows()
+    let headlines: Vec<State> = rows()
         .flat_map(|(point, row)| {
             let main = match point.model {
                 ArrivalModel::Closed => Some(&row.throughput_per_s),
                 ArrivalModel::Open => row.latency("p50"),
             };
-            [main.is_some_and(|figure| figure.headline), row.cpu_us_per_request.headline]
+            [main.map_or(State::Invalid, State::of), State::of(&row.cpu_us_per_request)]
         })
-        .chain(searched().map(|row| row.per_s.headline))
+        .chain(searched().map(|row| State::of(&row.per_s)))
         .collect();
     let expected = headlines.len();
-    let counting = headlines.iter().filter(|headline| **headline).count();
+    let count = |state: State| headlines.iter().filter(|headline| **headline == state).count();
+    let counting = count(State::Valid);
+    let states = format!(
+        "{counting} valid, {} bounded, {} invalid headline results",
+        count(State::Bounded),
+        count(State::Invalid)
+    );
     let problems = summary.problems();
     let planned = rows().map(|(_, row)| row.planned).chain(searched().map(|row| row.planned));
     let most_repeats = planned.max().unwrap_or(0);
@@ -102,7 +109,7 @@ fn banner(summary: &Summary, notes: &[String]) -> Banner {
         let counted = if counting == expected && expected > 0 {
             format!("All {expected} headline results are valid, but there are problems")
         } else {
-            format!("{counting} of {expected} headline results are valid")
+            states
         };
         (Tone::Bad, counted)
     } else if counting == expected {
@@ -111,7 +118,7 @@ fn banner(summary: &Summary, notes: &[String]) -> Banner {
         let repeats = if most_repeats == 1 { "one repeat".into() } else { format!("{most_repeats} repeats") };
         (Tone::Plain, format!("Valid results, but no headlines: {repeats}, and a headline needs three"))
     } else {
-        (Tone::Plain, format!("{counting} of {expected} headline results are valid"))
+        (Tone::Plain, states)
     };
     Banner {
         tone,
@@ -120,8 +127,26 @@ fn banner(summary: &Summary, notes: &[String]) -> Banner {
     }
 }
 
+/// What is known of a headline result.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Valid,
+    Bounded,
+    Invalid,
+}
+
+impl State {
+    fn of(figure: &Figure) -> Self {
+        match figure {
+            _ if figure.headline => Self::Valid,
+            _ if figure.is_bounded() || figure.noise.is_some() => Self::Bounded,
+            _ => Self::Invalid,
+        }
+    }
+}
+
 /// What is said below the verdict and is no problem.
-fn notes(summary: &Summary, cells: &[Cell]) -> Vec<String> {
+fn notes(run: &Run, summary: &Summary, cells: &[Cell]) -> Vec<String> {
     let again = match summary.cells_measured_again {
         0 => None,
         1 => Some(
@@ -131,7 +156,16 @@ fn notes(summary: &Summary, cells: &[Cell]) -> Vec<String> {
             "weir re-measured loads of {n} cells after host noise or late sends of the generator"
         )),
     };
-    host_noise(cells).into_iter().chain(summary.missing_added_latency()).chain(again).collect()
+    let noise = sharpen(run, summary).into_iter().chain(host_noise(cells));
+    noise.chain(relaxed_thresholds(run)).chain(summary.missing_added_latency()).chain(again).collect()
+}
+
+/// The thresholds that the scenario has relaxed.
+fn relaxed_thresholds(run: &Run) -> Option<String> {
+    let relaxed = run.thresholds.relaxed();
+    let words = relaxed.iter().map(|of| format!("{} {} (default {})", of.name, of.value, of.default));
+    let words: Vec<String> = words.collect();
+    (!words.is_empty()).then(|| format!("the scenario relaxes thresholds: {}", words.join(", ")))
 }
 
 /// Problems by their cause, and below them what is none; empty where there are few.

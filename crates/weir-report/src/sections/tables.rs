@@ -2,7 +2,8 @@
 
 use weir_analysis::findings::Value;
 use weir_analysis::{
-    Figure, HEADLINE_REPEATS, Met, ObjectiveResult, Point, Row, Sample, Summary, bound_name, quantity,
+    Figure, HEADLINE_REPEATS, Met, ObjectiveResult, Point, Row, Sample, Summary, bound_name, bounds_words,
+    quantity,
 };
 use weir_results::{ArrivalModel, BoundBy, Role};
 
@@ -191,8 +192,11 @@ pub(crate) fn errors_of(errors: u64, sent: u64) -> Entry {
     Entry::text(format!("{} of {}", quantity::count(errors), quantity::count(sent)))
 }
 
-/// A figure with its interval; in parentheses, or struck, where it does not count.
+/// A value with its interval, or its bounds; in parentheses, or struck, if it is invalid.
 pub(crate) fn figure(figure: &Figure, format: impl Fn(f64) -> String) -> Entry {
+    if figure.is_bounded() {
+        return Entry::text(bounds_words(&figure.bounds, format));
+    }
     if figure.beyond_timeout {
         let (void, few) = (!figure.is_valid(), is_of_few(figure));
         return Entry { text: "> timeout".into(), void, few, ..Entry::default() };
@@ -221,6 +225,9 @@ pub(crate) fn without_interval(mut entry: Entry) -> Entry {
 
 /// The least or the greatest time of the repeats that count.
 fn extreme(figure: &Figure, of: fn(&Figure) -> Sample) -> Entry {
+    if figure.is_bounded() {
+        return Entry::text(bounds_words(&figure.bounds, quantity::time_ns));
+    }
     let text = match of(figure) {
         Sample::Value(ns) => quantity::time_ns(ns),
         Sample::BeyondTimeout => "> timeout".to_owned(),

@@ -81,7 +81,9 @@ fn a_void_direct_cell_is_no_fault_of_the_gateways() {
     let (run, mut cells) = added();
     let direct = cells.iter_mut().find(|cell| cell.key.gateway == DIRECT).unwrap();
     let CellOutcome::Measured { measurements } = &mut direct.outcome else { panic!("it was measured") };
-    measurements[1].judgement.verdicts.latency = vec![Reason::GeneratorLimited];
+    let judgement = &mut measurements[1].judgement;
+    judgement.verdicts.latency = vec![Reason::GeneratorLimited];
+    judgement.bounds = None;
     let text = weir_report::markdown(&run, &cells, &summarize(&run, &cells));
     let rows: Vec<&str> =
         section(&text).lines().filter(|line| line.contains("direct: generator-limited 1×")).collect();
@@ -100,11 +102,12 @@ fn a_long_page_has_contents_and_folds_what_is_long() {
     let (run, mut cells) = added();
     for (at, cell) in cells.iter_mut().enumerate() {
         let CellOutcome::Measured { measurements } = &mut cell.outcome else { panic!("it was measured") };
-        let reason = if at % 2 == 0 { Reason::GeneratorLimited } else { Reason::HostDisturbed };
+        let reason = if at % 2 == 0 { Reason::GeneratorLimited } else { Reason::HostNoise };
         // As many repeats as differ from load to load and from one gateway to the next, so that no two lines say the same.
         let of_repeats = |place: usize| (at % 6 + 2 * place + at / 18) % 4;
         for (place, measurement) in measurements.iter_mut().enumerate() {
             if (cell.key.repeat as usize) < of_repeats(place) {
+                measurement.judgement.bounds = None;
                 let verdicts = &mut measurement.judgement.verdicts;
                 (verdicts.latency, verdicts.throughput) = (vec![reason], vec![reason]);
             }

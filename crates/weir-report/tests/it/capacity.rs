@@ -65,7 +65,7 @@ fn a_run_of_searches_alone_has_a_whole_report() {
         terminal.contains("Capacity: capacity (p99 at most 20.0 ms")
             && terminal.contains("at least 20,000/s")
     );
-    assert!(terminal.contains("3 of 4 headline results are valid"), "{terminal}");
+    assert!(terminal.contains("3 valid, 0 bounded, 1 invalid headline results"), "{terminal}");
     let folder = tempfile::tempdir().expect("a folder");
     weir_report::write(&run, &cells, &summary, folder.path()).expect("a report");
     let page = std::fs::read_to_string(folder.path().join("report.html")).expect("a page");

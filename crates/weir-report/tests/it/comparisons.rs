@@ -85,6 +85,7 @@ fn recovered(beyond: u32) -> Comparison {
             repeat,
             sample: if repeat < beyond { Sample::BeyondTimeout } else { Sample::Value(2.0) },
             reasons: Vec::new(),
+            ..Repeated::default()
         };
         let repeats = (0..6).map(repeated).collect();
         let figure = Figure { repeats, valid: 6, beyond_timeout: beyond > 0, ..Figure::default() };

@@ -76,8 +76,8 @@ fn the_time_to_recover_is_a_finding_in_every_format() {
 #[test]
 fn an_objective_of_a_finding_is_judged_in_every_format() {
     let (mut run, mut cells, _) = faulted();
-    // haproxy fails until the end in one repeat; weir recovers in all of them.
-    let is_stuck = |cell: &&mut Cell| cell.key.gateway == "haproxy" && cell.key.repeat == 1;
+    // haproxy fails until the end; weir recovers.
+    let is_stuck = |cell: &&mut Cell| cell.key.gateway == "haproxy";
     for cell in cells.iter_mut().filter(is_stuck) {
         let CellOutcome::Measured { measurements } = &mut cell.outcome else { panic!("it was measured") };
         measurements[1].record.seconds[5..].iter_mut().for_each(|second| second.unexpected = 100);
@@ -93,9 +93,9 @@ fn an_objective_of_a_finding_is_judged_in_every_format() {
         let [of] = of.as_slice() else { panic!("{gateway} has {} results of {name}", of.len()) };
         (of.result.met, of.result.words.clone())
     };
-    let met = "recovery.time at most 5.00 s: 3.80 s [3.80 .. 3.80], met in 3 of 3 repeats";
+    let met = "recovery.time at most 5.00 s: 3.80 s [3.80 .. 3.80], met";
     assert_eq!(of("weir", "recovery.time"), (Met::Met, met.to_owned()));
-    let missed = "recovery.time at most 5.00 s: not recovered, met in 2 of 3 repeats";
+    let missed = "recovery.time at most 5.00 s: not recovered, missed";
     assert_eq!(of("haproxy", "recovery.time"), (Met::Missed, missed.to_owned()));
     let errors = "recovery.errors at most 0.100 %: 1.14 %, missed";
     assert_eq!(of("weir", "recovery.errors"), (Met::Missed, errors.to_owned()));

@@ -340,6 +340,7 @@ fn measurement(key: &CellKey, memory_mib: u64, parts: &[Part], shape: &Shape) ->
         generator: usage.get("generator"),
         counters: Some(&counters),
         host: Some(&shape.host),
+        host_cores: 2,
         busiest: &busiest,
         limits_applied: true,
         loopback_floor_ns: Some(20_000),

@@ -78,7 +78,7 @@ fn a_cells_page_says_everything_of_it() {
     let CellOutcome::Measured { measurements } = &cell.outcome else { panic!("it was measured") };
     for part in [
         "nginx, repeat 2",
-        "host-disturbed",
+        "host-noise",
         "<figcaption>Throughput</figcaption>",
         "<figcaption>Latency per step</figcaption>",
         "<figcaption>CPU, cores used</figcaption>",
@@ -319,16 +319,17 @@ fn nothing_is_in_proportion_to_what_does_not_count() {
     let least = |cell: &&mut Cell| cell.key.gateway == "weir" && cell.key.axes["limits.data.cpus"] == 0.25;
     for cell in cells.iter_mut().filter(least) {
         let CellOutcome::Measured { measurements } = &mut cell.outcome else { panic!("it was measured") };
-        measurements[0].judgement.verdicts.throughput = vec![Reason::HostDisturbed];
+        measurements[0].judgement.verdicts.throughput = vec![Reason::HostNoise];
+        measurements[0].judgement.bounds = None;
     }
     let page = weir_report::html(&run, &cells, &summarize(&run, &cells)).unwrap();
     let scaling = legend(figure(&page, "scaling-over-limits-data-cpus-full"));
     assert!(scaling.contains(&"nginx, in proportion") && !scaling.contains(&"weir, in proportion"));
     // The efficiency at the other limit rests on it too.
     let tables = figures(&page).into_iter().flat_map(table).flatten();
-    let void = tables.filter(|cell| cell.contains("0 of 3 repeats valid: host-disturbed")).count();
+    let void = tables.filter(|cell| cell.contains("0 of 3 repeats valid: host-noise")).count();
     assert_eq!(void, 4, "throughput over the limit, scaling, and both efficiencies");
     let titles = page.split("<title>").skip(2).map(|rest| rest.split("</title>").next().unwrap());
-    let void = titles.filter(|title| title.contains("0 of 3 repeats valid: host-disturbed")).count();
+    let void = titles.filter(|title| title.contains("0 of 3 repeats valid: host-noise")).count();
     assert_eq!(void, 4, "pictures show it too");
 }

@@ -10,8 +10,9 @@ use serde::de::{self, Deserializer};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Cell, CellOutcome, ColdStart, Counters, FaultEvent, GeneratorEvidence, HostShare, HostUsage, KeptFile,
-    LoadResult, Measurement, Part, Requests, RouteChange, RouteResult, SlowClients, StepRecord, Trial, Usage,
+    Bounds, Cell, CellOutcome, ColdStart, Counters, FaultEvent, GeneratorEvidence, HostShare, HostUsage,
+    KeptFile, LoadResult, Measurement, Part, Requests, RouteChange, RouteResult, SlowClients, StepRecord,
+    Trial, Usage,
 };
 
 /// Version of both documents.
@@ -39,6 +40,8 @@ pub(super) struct MeasurementDocument<'a> {
     #[serde(deserialize_with = "known_version")]
     version: u32,
     pub(super) evidence: Cow<'a, [String]>,
+    #[serde(default)]
+    pub(super) bounds: Option<Cow<'a, BTreeMap<String, Bounds>>>,
     pub(super) result: Cow<'a, LoadResult>,
     pub(super) whole: Requests,
     pub(super) whole_uncertain: u64,
@@ -85,6 +88,7 @@ impl<'a> MeasurementDocument<'a> {
         Self {
             version: DOCUMENT_VERSION,
             evidence: Cow::from(&m.judgement.evidence),
+            bounds: m.judgement.bounds.as_ref().map(Cow::Borrowed),
             result: Cow::Borrowed(&m.record.result),
             whole: m.record.whole,
             whole_uncertain: m.record.whole_uncertain,

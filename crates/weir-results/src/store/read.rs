@@ -121,6 +121,7 @@ impl Store {
                 judgement: Judgement {
                     bound_by: word(row, 5)?,
                     verdicts: self.verdicts(run_id, cell, place)?,
+                    bounds: document.bounds.map(Cow::into_owned),
                     evidence: document.evidence.into_owned(),
                 },
                 record: LoadRecord {

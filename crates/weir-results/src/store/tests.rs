@@ -3,7 +3,7 @@ use std::path::PathBuf;
 
 use super::*;
 use crate::{
-    ArrivalModel, BoundBy, Cell, CellKey, CellOutcome, ColdStart, Counters, CpuSeconds, FileKind,
+    ArrivalModel, BoundBy, Bounds, Cell, CellKey, CellOutcome, ColdStart, Counters, CpuSeconds, FileKind,
     GeneratorEvidence, Histogram, HostProcess, HostShare, HostUsage, Judgement, KeptFile, LoadRecord,
     LoadResult, LoadSecond, Manifest, Measurement, Objective, OwnObjective, Part, Reason, Requests, Role,
     Run, SCHEMA_VERSION, Thresholds, TimesNs, Usage, UsageSecond, Verdicts, new_histogram,
@@ -131,9 +131,18 @@ fn measurement(load: &str, open: bool) -> Measurement {
             bound_by: BoundBy::Gateway,
             verdicts: Verdicts {
                 throughput: vec![],
-                latency: vec![Reason::Throttled, Reason::HostDisturbed],
-                cpu: vec![Reason::HostDisturbed],
+                latency: vec![Reason::Throttled, Reason::HostNoise],
+                cpu: vec![Reason::HostNoise],
             },
+            bounds: open.then(|| {
+                let p99 = Bounds {
+                    low: None,
+                    high: Some(0.1 + 0.2),
+                    reasons: vec![Reason::HostNoise],
+                    is_valid: true,
+                };
+                BTreeMap::from([("p99".into(), p99)])
+            }),
             evidence: vec!["one".into(), "two".into()],
         },
         cpu_us_per_request: Some(33.3),

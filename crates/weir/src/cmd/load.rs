@@ -39,7 +39,8 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     record.result.bound_by = judgement.bound_by;
     record.result.verdicts = judgement.verdicts.clone();
     if args.running.json {
-        let text = serde_json::to_string_pretty(&json::Document::of(&record))
+        let bounds = judgement.bounds.clone().unwrap_or_default();
+        let text = serde_json::to_string_pretty(&json::Document::of(&record, &bounds))
             .map_err(|error| Failure::environment(format!("cannot write the result as JSON: {error}"), ""))?;
         super::output::print(text);
     } else {
@@ -69,6 +70,7 @@ fn judge_alone(record: &LoadRecord, spec: &LoadSpec) -> Judgement {
         generator: None,
         counters: None,
         host: None,
+        host_cores: 0,
         busiest: &[],
         limits_applied: true,
         loopback_floor_ns: None,

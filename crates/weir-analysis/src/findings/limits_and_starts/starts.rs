@@ -77,6 +77,7 @@ fn row(run: &Run, cells: &[Cell], gateway: &str, repeats: &[Started<'_>]) -> Sta
             repeat: started.cell.key.repeat,
             sample: of(started).into(),
             reasons: started.reasons(thresholds),
+            ..Repeated::default()
         };
         Figure::of(repeats.iter().map(one).collect()).headline_if(true)
     };
@@ -101,7 +102,12 @@ fn configuration(run: &Run, cells: &[Cell], repeats: &[Started<'_>]) -> Option<F
         reasons.extend(one.reasons(&run.thresholds));
         reasons.sort();
         reasons.dedup();
-        Some(Repeated { repeat: started.cell.key.repeat, sample: Sample::from(more), reasons })
+        Some(Repeated {
+            repeat: started.cell.key.repeat,
+            sample: Sample::from(more),
+            reasons,
+            ..Repeated::default()
+        })
     };
     let pairs: Vec<Repeated> = repeats.iter().filter_map(pair).collect();
     (!pairs.is_empty()).then(|| Figure::of_difference(pairs).headline_if(true))
@@ -154,7 +160,7 @@ impl<'a> Started<'a> {
             self.start.host.is_some_and(|host| host.steal + host.others > thresholds.disturbed_share);
         let mut data = self.cell.parts.iter().filter(|part| part.role == Role::Data);
         let is_unlimited = !data.all(|part| part.limits_applied);
-        let reasons = [(Reason::HostDisturbed, is_disturbed), (Reason::LimitNotApplied, is_unlimited)];
+        let reasons = [(Reason::HostNoise, is_disturbed), (Reason::LimitNotApplied, is_unlimited)];
         reasons.into_iter().filter_map(|(reason, holds)| holds.then_some(reason)).collect()
     }
 

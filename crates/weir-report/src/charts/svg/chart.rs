@@ -194,7 +194,7 @@ impl Field<'_> {
 
     /// Joined by a line where figures count; each with its interval.
     fn dots(&self, svg: &mut Svg, line: &Line) {
-        self.line(svg, line, |spot| spot.counts);
+        self.line(svg, line, Spot::is_known);
         for spot in line.spots.iter().filter(|_| line.marked) {
             let x = self.x(spot.x);
             if let Some([low, high]) = spot.interval.filter(|_| spot.y.is_some_and(|y| y <= self.plot.y.high))

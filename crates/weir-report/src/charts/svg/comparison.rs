@@ -5,6 +5,7 @@ use weir_results::ArrivalModel;
 
 use super::{Anchor, Svg, width_of};
 use crate::charts::colors::color_of;
+use crate::model::plot::value_words;
 use crate::model::scale::Unit;
 
 const PANEL_WIDTH: f64 = 300.0;
@@ -124,7 +125,7 @@ fn row_height(axes: &str, panels: &[Panel<'_>]) -> f64 {
 
 fn draw_panel(svg: &mut Svg, panel: &Panel<'_>, (left, top): (f64, f64)) {
     svg.text((left, top + 10.0), Anchor::Start, "ink", &panel.title);
-    let high = |figure: &Figure| figure.interval.map_or(figure.mean.unwrap_or(0.0), |[_, high]| high);
+    let high = |figure: &Figure| figure.ends().map_or(figure.mean.unwrap_or(0.0), |[_, high]| high);
     let greatest = panel.bars.iter().map(|bar| high(bar.figure)).fold(f64::MIN_POSITIVE, f64::max);
     let names = panel.bars.iter().map(|bar| width_of(bar.name)).fold(50.0, f64::max);
     let zero = left + names.min(NAME_WIDTH_MAX) + 14.0;
@@ -133,15 +134,19 @@ fn draw_panel(svg: &mut Svg, panel: &Panel<'_>, (left, top): (f64, f64)) {
     for (index, Bar { name, color, figure }) in panel.bars.iter().enumerate() {
         let middle = top + TITLE_HEIGHT + index as f64 * ROW_HEIGHT + ROW_HEIGHT / 2.0 - 4.0;
         svg.text((zero - 8.0, middle), Anchor::End, "ink", &shortened(name));
-        let value = figure.mean.map_or_else(|| "> timeout".into(), |mean| panel.unit.words(mean));
-        let interval = figure.interval.map(|[low, high]| {
-            format!(" ({})", quantity::range(&value, &panel.unit.words(low), &panel.unit.words(high)))
-        });
-        let said = format!("{name}: {value}{}", interval.unwrap_or_default());
+        let said = format!("{name}: {}", value_words(figure, panel.unit));
+        let value = match figure.is_bounded() {
+            true => value_words(figure, panel.unit),
+            false => figure.mean.map_or_else(|| "> timeout".into(), |mean| panel.unit.words(mean)),
+        };
         let end = place(figure.mean.unwrap_or(0.0));
-        let class = if figure.is_valid() { format!("f-{color}") } else { format!("ring s-{color}") };
+        let class = if figure.is_valid() && !figure.is_bounded() {
+            format!("f-{color}")
+        } else {
+            format!("ring s-{color}")
+        };
         svg.rectangle((zero, middle - 7.0), (end - zero, 14.0), &class, &said);
-        if let Some([low, high]) = figure.interval {
+        if let Some([low, high]) = figure.ends() {
             let (low, high) = (place(low), place(high));
             let caps = format!(
                 "M{low:.1} {middle:.1}H{high:.1}M{low:.1} {:.1}v6M{high:.1} {:.1}v6",
@@ -150,7 +155,8 @@ fn draw_panel(svg: &mut Svg, panel: &Panel<'_>, (left, top): (f64, f64)) {
             );
             svg.path(&caps, "s-ink thin", "");
         }
-        let (words, ink) = if figure.is_valid() { (value, "ink") } else { (format!("({value})"), "soft") };
+        let is_known = figure.is_valid() || figure.is_bounded();
+        let (words, ink) = if is_known { (value, "ink") } else { (format!("({value})"), "soft") };
         svg.text((place(high(figure)).max(end) + 8.0, middle), Anchor::Start, ink, &words);
     }
 }

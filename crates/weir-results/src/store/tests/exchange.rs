@@ -274,7 +274,7 @@ fn archives_of_every_version_stay_readable() {
             let record = &measurement.record;
             assert_eq!(record.latency.decode().unwrap().len(), 3);
             assert_eq!((record.result.latency_ns.max, record.whole.timed_out), (None, 1));
-            assert_eq!(measurement.judgement.verdicts.latency, [Reason::Throttled, Reason::HostDisturbed]);
+            assert_eq!(measurement.judgement.verdicts.latency, [Reason::Throttled, Reason::HostNoise]);
             assert_eq!(record.steps[0].phase_end_mono_ns, u64::from(u32::MAX));
         }
         let CellOutcome::Failed { cause, .. } = &archive.cells[1].outcome else { panic!("cell 1") };

@@ -147,6 +147,7 @@ fn full_at(version: usize, run: &Run) -> [Cell; 2] {
             if version < 9 {
                 measurement.slow = None;
             }
+            measurement.judgement.bounds = None;
         }
         cell
     })

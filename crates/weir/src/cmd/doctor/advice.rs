@@ -43,7 +43,7 @@ pub(super) fn sentences(examination: &Examination, thresholds: &Thresholds) -> V
         sentences.push(match disturbed > limit {
             true => format!(
                 "Others took {:.1} % of this host in the last second: above {:.0} %, cells would be called \
-                 host-disturbed.",
+                 host-noise.",
                 disturbed * 100.0,
                 limit * 100.0
             ),

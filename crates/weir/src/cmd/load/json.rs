@@ -3,13 +3,16 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use weir_results::{LeftOut, LoadRecord, LoadResult, Requests, TimesNs, quantile_needs};
+use weir_results::{Bounds, LeftOut, LoadRecord, LoadResult, Requests, TimesNs, quantile_needs};
 
 /// The whole document; distributions stay out of it.
 #[derive(Serialize)]
 pub(super) struct Document<'a> {
     #[serde(flatten)]
     result: &'a LoadResult,
+    /// The values that are not exactly known, by name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    bounds: &'a BTreeMap<String, Bounds>,
     /// Quantiles that too few requests support, by the names of their fields.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unsupported_quantiles: Vec<&'static str>,
@@ -38,7 +41,7 @@ struct Step<'a> {
 }
 
 impl<'a> Document<'a> {
-    pub(super) fn of(record: &'a LoadRecord) -> Self {
+    pub(super) fn of(record: &'a LoadRecord, bounds: &'a BTreeMap<String, Bounds>) -> Self {
         let routes = record.routes.iter().map(|route| Route {
             name: &route.name,
             requests: &route.requests,
@@ -59,6 +62,7 @@ impl<'a> Document<'a> {
             quantiles.filter(|(_, quantile, _)| result.requests.scheduled < quantile_needs(*quantile));
         Self {
             result,
+            bounds,
             unsupported_quantiles: unsupported.map(|(name, _, _)| name).collect(),
             left_out: record.generator.left_out.as_ref(),
             routes: routes.collect(),

@@ -8,10 +8,10 @@ mod times;
 
 use std::fmt::Write;
 
-use weir_analysis::reason_name;
+use weir_analysis::{Range, bounds_words, quantity, reason_name};
 use weir_document::{Pause, Rate};
 use weir_engine::{LoadSpec, ModelSpec, ProtocolSpec, Spacing};
-use weir_results::{Judgement, LoadRecord, Reason, Thresholds, Verdicts};
+use weir_results::{Judgement, LoadRecord, Reason, Thresholds};
 
 use figures::{bytes, counted, grouped, time};
 pub(super) use live::Live;
@@ -94,27 +94,19 @@ fn waited(spec: &LoadSpec, record: &LoadRecord) -> Option<String> {
     ))
 }
 
-/// What the figures are worth. The server's CPU is never among them: nobody looked at it.
+/// Which values are valid. The server's CPU is not measured.
 fn verdicts(spec: &LoadSpec, record: &LoadRecord, judgement: &Judgement) -> String {
     if record.result.requests.completed == 0 {
         return "  verdict     nothing to judge: no request was answered\n".to_owned();
     }
-    let Verdicts { throughput, latency, .. } = &judgement.verdicts;
-    let said = |reasons: &[Reason]| match reasons {
-        [] => "valid".to_owned(),
-        reasons => reasons.iter().map(|&reason| reason_name(reason)).collect::<Vec<_>>().join(", "),
-    };
-    let up_to = match latency.is_empty() {
-        true => times::supported(record.result.requests.scheduled),
-        false => String::new(),
-    };
     let mut out = format!(
-        "  verdict     throughput: {}; latency: {}{up_to}; server CPU: not measured\n",
-        said(throughput),
-        said(latency)
+        "  verdict     throughput: {}; latency: {}; server CPU: not measured\n",
+        state(judgement, "throughput", quantity::rate),
+        latency_state(record.result.requests.scheduled, judgement)
     );
-    // Each reason voids at least the latency, and has its sentence in the same place.
-    let reasons = latency.iter().map(Some).chain(std::iter::repeat(None));
+    // The sentences of the reasons come first, in their order.
+    let reasons = judgement.verdicts.reasons();
+    let reasons = reasons.iter().map(Some).chain(std::iter::repeat(None));
     let sentences = judgement.evidence.iter().zip(reasons);
     // What went wrong is counted above.
     let sentences = sentences.filter(|(_, reason)| *reason != Some(&Reason::Errors));
@@ -122,6 +114,28 @@ fn verdicts(spec: &LoadSpec, record: &LoadRecord, judgement: &Judgement) -> Stri
         let _ = writeln!(out, "              {sentence}");
     }
     out
+}
+
+/// `valid`, `≥ 23,000/s (generator-limited)`, `invalid (implausible)`.
+fn state(judgement: &Judgement, name: &str, format: fn(f64) -> String) -> String {
+    let bounds = judgement.bounds.as_ref().and_then(|bounds| bounds.get(name));
+    let Some(bounds) = bounds.filter(|bounds| !bounds.is_valid) else { return "valid".to_owned() };
+    let reasons: Vec<&str> = bounds.reasons.iter().map(|reason| reason_name(*reason)).collect();
+    let known = match bounds_words(&Range { low: bounds.low, high: bounds.high }, format) {
+        words if words.is_empty() => "invalid".to_owned(),
+        words => words,
+    };
+    format!("{known} ({})", reasons.join(", "))
+}
+
+/// One state if p50 and p99 have the same, else both: `p50 valid, p99 ≤ 2.10 ms (generator-limited)`.
+fn latency_state(requests: u64, judgement: &Judgement) -> String {
+    let [p50, p99] = ["p50", "p99"].map(|name| state(judgement, name, quantity::time_ns));
+    match p50 == p99 {
+        true if p50 == "valid" => p50 + &times::supported(requests),
+        true => p50,
+        false => format!("p50 {p50}, p99 {p99}"),
+    }
 }
 
 fn model(spec: &LoadSpec) -> String {

@@ -1,5 +1,6 @@
 //! What a run shows while it goes on: a bar with the time left on a terminal, a line per cell elsewhere.
 
+use std::cell::Cell as Counter;
 use std::io::IsTerminal;
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use super::super::output::note;
 pub(super) fn watcher(scenario: &Scenario, cells: usize) -> Box<dyn Observer> {
     let width = scenario.gateways.iter().map(|gateway| gateway.name.len()).max().unwrap_or(0);
     let baseline = if scenario.twin { weir_results::DIRECT_TWIN } else { weir_results::DIRECT };
-    let lines = Lines { width: width.max(baseline.len()) };
+    let lines = Lines { width: width.max(baseline.len()), retries: Counter::new(0) };
     if !std::io::stderr().is_terminal() {
         return Box::new(lines);
     }
@@ -57,6 +58,8 @@ pub(super) fn axes_words(key: &CellKey) -> String {
 struct Lines {
     /// Columns that a gateway's name takes.
     width: usize,
+    /// Loads that were measured again so far.
+    retries: Counter<u64>,
 }
 
 impl Lines {
@@ -64,6 +67,19 @@ impl Lines {
         let axes = axes_words(key);
         let axes = if axes.is_empty() { axes } else { format!(", {axes}") };
         format!("{:<width$} repeat {}{axes}", key.gateway, key.repeat + 1, width = self.width)
+    }
+
+    /// The time left, and how often loads were measured again.
+    fn left(&self, progress: Progress) -> String {
+        let retries = match self.retries.get() {
+            0 => String::new(),
+            count => format!(", {count} re-measured after noise"),
+        };
+        match (progress.done == progress.planned, retries.strip_prefix(", ")) {
+            (true, None) => String::new(),
+            (true, Some(retries)) => retries.to_owned(),
+            (false, _) => format!("{} left{retries}", range(progress.left)),
+        }
     }
 
     fn finished(&self, cell: &Cell, progress: Progress) -> String {
@@ -82,12 +98,16 @@ impl Observer for Lines {
 
     fn load_started(&self, _: &CellKey, _: &str, _: Duration) {}
 
+    fn load_retried(&self, _: &CellKey, _: &str, _: &str) {
+        self.retries.set(self.retries.get() + 1);
+    }
+
     fn load_measured(&self, _: &CellKey, _: &Measurement) {}
 
     fn cell_finished(&self, cell: &Cell, progress: Progress) {
-        let left = match progress.done == progress.planned {
-            true => String::new(),
-            false => format!(" ({} left)", range(progress.left)),
+        let left = match self.left(progress) {
+            left if left.is_empty() => left,
+            left => format!(" ({left})"),
         };
         note(format_args!("{}{left}", self.finished(cell, progress)));
     }
@@ -106,11 +126,16 @@ impl Observer for Bar {
 
     fn cell_started(&self, key: &CellKey, progress: Progress) {
         self.bar.set_position(progress.done as u64);
-        self.bar.set_message(format!("{} left: {}", range(progress.left), self.lines.name(key)));
+        self.bar.set_message(format!("{}: {}", self.lines.left(progress), self.lines.name(key)));
     }
 
     fn load_started(&self, key: &CellKey, load: &str, takes: Duration) {
         self.bar.set_message(format!("{}, {load} for {}", self.lines.name(key), minutes(takes)));
+    }
+
+    fn load_retried(&self, key: &CellKey, load: &str, cause: &str) {
+        self.lines.load_retried(key, load, cause);
+        self.bar.set_message(format!("{}, {load} again: {cause}", self.lines.name(key)));
     }
 
     fn load_measured(&self, _: &CellKey, _: &Measurement) {}
@@ -118,7 +143,7 @@ impl Observer for Bar {
     fn cell_finished(&self, cell: &Cell, progress: Progress) {
         self.bar.println(escaped(&self.lines.finished(cell, progress)));
         self.bar.set_position(progress.done as u64);
-        self.bar.set_message(format!("{} left", range(progress.left)));
+        self.bar.set_message(self.lines.left(progress));
     }
 }
 

@@ -1,0 +1,40 @@
+//! Latencies by name.
+
+use weir_results::TimesNs;
+
+/// The latency values of a row, in this order.
+pub const LATENCIES: [&str; 13] =
+    ["min", "mean", "p50", "p66", "p75", "p80", "p90", "p95", "p98", "p99", "p999", "p9999", "max"];
+
+/// The latency of that name, nanoseconds; `None` for a quantile among the unanswered.
+pub(crate) fn latency_ns(times: &TimesNs, name: &str) -> Option<f64> {
+    match name {
+        "mean" => times.mean,
+        "stddev" => times.stddev,
+        "min" => times.min.map(|ns| ns as f64),
+        "max" => times.max.map(|ns| ns as f64),
+        _ => times.quantiles().into_iter().find(|(known, ..)| *known == name)?.2.map(|ns| ns as f64),
+    }
+}
+
+/// The quantile of that name, 0 to 1; `None` for the mean.
+pub(crate) fn quantile(name: &str) -> Option<f64> {
+    match name {
+        "min" => Some(0.0),
+        "max" => Some(1.0),
+        _ => {
+            TimesNs::default().quantiles().into_iter().find(|(known, ..)| *known == name).map(|(_, at, _)| at)
+        }
+    }
+}
+
+/// A quantile's name for people: `p999` is p99.9.
+pub(crate) fn title(name: &str) -> &str {
+    match name {
+        "p999" => "p99.9",
+        "p9999" => "p99.99",
+        "mean" => "the mean",
+        "max" => "the maximum",
+        other => other,
+    }
+}

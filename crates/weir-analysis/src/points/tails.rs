@@ -1,0 +1,66 @@
+//! Quantiles that rest on too few seconds (`docs/method.md#tails`).
+//!
+//! Requests that are late together, in a pause or behind one slow response, are one event and not many. So the seconds are
+//! counted that hold requests beyond a quantile, and not these requests.
+
+use weir_results::LoadSecond;
+
+use crate::figures::figure::{Figure, Sample};
+use crate::figures::latencies::quantile;
+use crate::points::measured::Repeats;
+use crate::verdicts::reasons::Metric;
+
+/// Seconds that must hold requests beyond a quantile, over all repeats. The number of events spreads by its square root:
+/// with five, the share beyond the quantile is known to about half of itself.
+pub(crate) const SECONDS_MIN: usize = 5;
+
+/// A quantile beyond which too few seconds have requests.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct ShortTail {
+    /// Its name: `p999`.
+    pub name: String,
+    /// Seconds with requests beyond it, over the repeats that count.
+    pub seconds: usize,
+    /// All seconds of these repeats.
+    pub of: usize,
+}
+
+/// Takes the headline from quantiles above p50 that rest on too few seconds, and names them. A load of which no latencies
+/// by second are kept is not judged.
+pub(crate) fn judge(latencies: &mut [(String, Figure)], repeats: &Repeats<'_>) -> Vec<ShortTail> {
+    let (counted, _) = repeats.counted(Metric::Latency);
+    let seconds: Vec<(u32, _)> = counted
+        .iter()
+        .flat_map(|repeat| {
+            let number = repeat.cell.key.repeat;
+            let sustained = |second: &&LoadSecond| second.sustained;
+            let seconds = repeat.measurement.record.seconds.iter().filter(sustained);
+            seconds.filter_map(move |second| Some((number, second.latency.decode().ok()?)))
+        })
+        .collect();
+    if seconds.iter().all(|(_, latency)| latency.is_empty()) {
+        return Vec::new();
+    }
+    let is_tail = |name: &str| quantile(name).is_some_and(|quantile| quantile > 0.5 && quantile < 1.0);
+    let mut short = Vec::new();
+    for (name, figure) in latencies.iter_mut().filter(|(name, figure)| is_tail(name) && figure.headline) {
+        let values: Vec<(u32, f64)> = figure
+            .repeats
+            .iter()
+            .filter_map(|repeated| match repeated.sample {
+                Sample::Value(value) => Some((repeated.repeat, value)),
+                Sample::BeyondTimeout | Sample::Missing => None,
+            })
+            .collect();
+        let is_beyond = |(number, latency): &&(u32, hdrhistogram::Histogram<u64>)| {
+            let value = values.iter().find(|(repeat, _)| repeat == number);
+            value.is_some_and(|(_, value)| !latency.is_empty() && latency.max() as f64 >= *value)
+        };
+        let with = seconds.iter().filter(is_beyond).count();
+        if with < SECONDS_MIN {
+            figure.headline = false;
+            short.push(ShortTail { name: name.clone(), seconds: with, of: seconds.len() });
+        }
+    }
+    short
+}

@@ -1,0 +1,329 @@
+//! What each reason does to each value, in each direction: the table in `docs/method.md#reasons`, row by row.
+
+use std::collections::BTreeMap;
+
+use weir_analysis::{Evidence, judge};
+use weir_results::{
+    ArrivalModel::{self, Closed, Open},
+    Bounds, Counters, Histogram, HostShare, LoadRecord, LoadSecond, Reason, Thresholds, TimesNs, Usage,
+    new_histogram,
+};
+
+use crate::records::{agreeing, quiet, record, usage};
+
+/// Latencies from 1 µs to 10 ms, even over the ranks: the quantile q is 10 ms times q.
+const REQUESTS: u64 = 10_000;
+
+struct Load {
+    record: LoadRecord,
+    data: Usage,
+    origin: Usage,
+    generator: Usage,
+    host: HostShare,
+    limits_applied: bool,
+}
+
+impl Load {
+    fn new(model: ArrivalModel) -> Self {
+        let mut record = record(model, REQUESTS / 10, 2_000_000);
+        let mut latency = new_histogram();
+        (1..=REQUESTS).for_each(|place| latency.record(place * 1_000).expect("within the bounds"));
+        let times = TimesNs::of(&latency, 0);
+        (record.result.latency_ns, record.result.service_time_ns) = (times, times);
+        record.latency = Histogram::encode(&latency);
+        record.generator.in_flight_mean = Some(record.result.rate_per_s * times.mean.expect("a mean") / 1e9);
+        if model == Open {
+            // 3 % of the requests are a millisecond late, the others in time.
+            let mut lateness = new_histogram();
+            lateness.record_n(1_000, REQUESTS * 97 / 100).expect("within the bounds");
+            lateness.record_n(1_000_000, REQUESTS * 3 / 100).expect("within the bounds");
+            record.lateness = Some(Histogram::encode(&lateness));
+        }
+        let [data, origin, generator] = [0.5, 0.3, 0.35].map(usage);
+        Self { record, data, origin, generator, host: quiet(), limits_applied: true }
+    }
+
+    fn bounds(&self) -> BTreeMap<String, Bounds> {
+        let counters: Counters = agreeing(&self.record);
+        let evidence = Evidence {
+            record: &self.record,
+            data: Some(&self.data),
+            origin: Some(&self.origin),
+            generator: Some(&self.generator),
+            counters: Some(&counters),
+            host: Some(&self.host),
+            host_cores: 2,
+            busiest: &[],
+            limits_applied: self.limits_applied,
+            loopback_floor_ns: None,
+            ceiling: None,
+            is_steady: true,
+            errors_max: None,
+        };
+        judge(&evidence, &Thresholds::default()).bounds.expect("bounds")
+    }
+}
+
+/// What is expected of a value, relative to the measured one.
+#[derive(Clone, Copy, Debug)]
+enum Expected {
+    /// It is valid.
+    Valid,
+    /// Both sides; `None` is an unknown one.
+    Sides(Option<f64>, Option<f64>),
+}
+
+use Expected::{Sides, Valid};
+
+const AT_LEAST: Expected = Sides(Some(1.0), None);
+const AT_MOST: Expected = Sides(None, Some(1.0));
+const INVALID: Expected = Sides(None, None);
+
+/// Checks throughput, p50, p99, CPU time per request and memory of a load that `change` disturbs.
+#[track_caller]
+fn check(model: ArrivalModel, reason: Reason, change: impl FnOnce(&mut Load), expected: [Expected; 5]) {
+    let mut load = Load::new(model);
+    change(&mut load);
+    let bounds = load.bounds();
+    let times = &load.record.result.latency_ns;
+    let completed = load.record.result.requests.completed as f64;
+    let measured = [
+        ("throughput", load.record.result.rate_per_s),
+        ("p50", times.p50.expect("p50") as f64),
+        ("p99", times.p99.expect("p99") as f64),
+        ("cpu", load.data.cpu_s.total() * 1e6 / completed),
+        ("memory", load.data.memory_bytes_peak.expect("a peak") as f64),
+    ];
+    for ((name, measured), expected) in measured.into_iter().zip(expected) {
+        let found = bounds.get(name).filter(|bounds| !bounds.is_valid);
+        match (found, expected) {
+            (None, Valid) => {}
+            (Some(found), Sides(low, high)) => {
+                near(name, found.low.map(|low| low / measured), low);
+                near(name, found.high.map(|high| high / measured), high);
+                assert_eq!(found.reasons, [reason], "{name}");
+            }
+            _ => panic!("{name} is {found:?}, not {expected:?}"),
+        }
+    }
+}
+
+#[track_caller]
+fn near(name: &str, found: Option<f64>, expected: Option<f64>) {
+    let is_near = match (found, expected) {
+        (Some(found), Some(expected)) => (found / expected - 1.0).abs() < 0.003,
+        (found, expected) => found == expected,
+    };
+    assert!(is_near, "a side of {name} is {found:?}, not {expected:?}");
+}
+
+#[test]
+fn a_busy_generator_bounds_a_closed_loop_from_below() {
+    let busy = |load: &mut Load| load.record.generator.worker_cpu_s = vec![9.5];
+    check(Closed, Reason::GeneratorLimited, busy, [AT_LEAST, AT_MOST, AT_MOST, INVALID, AT_LEAST]);
+}
+
+#[test]
+fn late_requests_of_an_open_loop_move_quantiles_by_their_share() {
+    let late = |load: &mut Load| load.record.result.lateness_ns.as_mut().unwrap().p99 = Some(2_000_000);
+    // 3 % are late: p50 and p99 move by 3 % of the ranks, within their tolerance, and so does the CPU time.
+    check(Open, Reason::GeneratorLimited, late, [Valid; 5]);
+    let later = |load: &mut Load| {
+        late(load);
+        let mut lateness = new_histogram();
+        lateness.record_n(1_000, REQUESTS * 7 / 10).expect("within the bounds");
+        lateness.record_n(1_000_000, REQUESTS * 3 / 10).expect("within the bounds");
+        load.record.lateness = Some(Histogram::encode(&lateness));
+    };
+    let quantile = Sides(Some(0.7), Some(1.0));
+    let cpu = Sides(Some(0.85), Some(1.15));
+    check(Open, Reason::GeneratorLimited, later, [Valid, quantile, quantile, cpu, Valid]);
+    let unsent = |load: &mut Load| {
+        late(load);
+        load.record.lateness = None;
+    };
+    let unknown = [INVALID, AT_MOST, AT_MOST, INVALID, Valid];
+    check(Open, Reason::GeneratorLimited, unsent, unknown);
+}
+
+#[test]
+fn a_full_upstream_bounds_what_waits_for_it() {
+    let full = |load: &mut Load| load.origin = usage(0.96);
+    check(Closed, Reason::UpstreamLimited, full, [AT_LEAST, AT_MOST, AT_MOST, INVALID, AT_LEAST]);
+    check(Open, Reason::UpstreamLimited, full, [Valid, AT_MOST, AT_MOST, Valid, Valid]);
+}
+
+#[test]
+fn host_noise_moves_values_by_what_it_can_have_done() {
+    // A tenth of two cores, for 5 s of 10 in which a part was ready: others stalled a part for a fifth of the time.
+    let noisy = |waited_s: f64| {
+        move |load: &mut Load| {
+            load.host = HostShare { steal: 0.0, others: 0.1, idle: 0.3 };
+            for usage in [&mut load.data, &mut load.origin, &mut load.generator] {
+                usage.runqueue_s = Some(waited_s);
+            }
+        }
+    };
+    // Utilization of the busiest part 0.5; all requests may be faster or slower by 7 %.
+    let quantile = Sides(Some(0.6 * 0.93), Some(1.07));
+    let cpu = Sides(Some(0.93), Some(1.07));
+    check(Open, Reason::HostNoise, noisy(5.0), [Valid, quantile, quantile, cpu, Valid]);
+    // Parts that waited for 5 % of the time were stalled no longer: ranks move by a tenth, within the tolerance.
+    check(Open, Reason::HostNoise, noisy(5.0 / 30.0), [Valid, Valid, Valid, cpu, Valid]);
+    let quantile = Sides(None, Some(1.07));
+    let throughput = Sides(Some(1.0 / 1.07), Some(1.0 / 0.93 / 0.8));
+    check(Closed, Reason::HostNoise, noisy(5.0), [throughput, quantile, quantile, cpu, Valid]);
+    let full = |load: &mut Load| {
+        noisy(5.0)(load);
+        load.data = Usage { runqueue_s: Some(5.0), ..usage(0.99) };
+    };
+    // At the gateway's limit, throughput moves with the CPU time per request, within its tolerance.
+    check(Closed, Reason::HostNoise, full, [Valid, quantile, quantile, cpu, Valid]);
+}
+
+#[test]
+fn stolen_time_is_no_run_queue_delay() {
+    let stolen = |load: &mut Load| {
+        load.host = HostShare { steal: 0.04, others: 0.0, idle: 0.3 };
+        for usage in [&mut load.data, &mut load.origin, &mut load.generator] {
+            usage.runqueue_s = Some(0.0);
+        }
+    };
+    let quantile = Sides(Some(0.84 * 0.972), Some(1.028));
+    check(Open, Reason::HostNoise, stolen, [Valid, quantile, Valid, Valid, Valid]);
+}
+
+#[test]
+fn lateness_under_noise_is_an_effect_of_the_noise() {
+    let late = |load: &mut Load| {
+        load.host = HostShare { steal: 0.0, others: 0.03, idle: 0.3 };
+        load.record.result.lateness_ns.as_mut().unwrap().p99 = Some(2_000_000);
+        let mut lateness = new_histogram();
+        lateness.record_n(1_000, REQUESTS * 7 / 10).expect("within the bounds");
+        lateness.record_n(1_000_000, REQUESTS * 3 / 10).expect("within the bounds");
+        load.record.lateness = Some(Histogram::encode(&lateness));
+    };
+    let quantile = Sides(Some(0.7 * 0.979), Some(1.021));
+    let cpu = Sides(Some(0.85), Some(1.15));
+    check(Open, Reason::HostNoise, late, [Valid, quantile, quantile, cpu, Valid]);
+}
+
+#[test]
+fn an_overloaded_gateway_bounds_latency_from_below() {
+    let overloaded = |load: &mut Load| {
+        load.data = usage(0.99);
+        for books in [&mut load.record.result.requests, &mut load.record.whole] {
+            books.in_flight = books.completed / 10;
+            books.completed -= books.in_flight;
+        }
+    };
+    check(Open, Reason::Overloaded, overloaded, [Valid, AT_LEAST, AT_LEAST, Valid, Valid]);
+}
+
+#[test]
+fn throttled_periods_delay_their_requests_and_those_of_the_next() {
+    let throttled = |periods| move |load: &mut Load| load.data.periods_throttled = Some(periods);
+    check(Open, Reason::Throttled, throttled(2), [Valid; 5]);
+    let moved = Sides(Some(0.7), Some(1.0));
+    check(Open, Reason::Throttled, throttled(15), [Valid, moved, moved, Valid, Valid]);
+    // From half of the periods on, nothing is known of the lower side.
+    check(Open, Reason::Throttled, throttled(50), [Valid, AT_MOST, AT_MOST, Valid, Valid]);
+}
+
+#[test]
+fn errors_leave_no_value_valid_that_they_can_move() {
+    let wrong = |load: &mut Load| {
+        for books in [&mut load.record.result.requests, &mut load.record.whole] {
+            books.unexpected = books.scheduled / 10;
+        }
+    };
+    let [p50, p99] = [0.5, 0.99].map(|quantile| {
+        // No quantile lies beyond the slowest request.
+        let high = Some((quantile + 0.1) / quantile).filter(|_| quantile < 0.9);
+        Sides(Some((quantile - 0.1) / quantile), high)
+    });
+    let cpu = Sides(Some(0.8 / 0.9), Some(1.0 / 0.9));
+    for model in [Closed, Open] {
+        check(model, Reason::Errors, wrong, [Sides(Some(0.9), Some(1.0)), p50, p99, cpu, Valid]);
+    }
+}
+
+#[test]
+fn missing_connections_are_a_smaller_load() {
+    let missing = |load: &mut Load| load.record.generator.connections_missing_mean = Some(2.0);
+    for model in [Closed, Open] {
+        check(model, Reason::Errors, missing, [AT_LEAST, AT_LEAST, AT_LEAST, INVALID, AT_LEAST]);
+    }
+}
+
+/// Seconds of the phase, in thirds of four with so many responses and this latency each.
+fn thirds(load: &mut Load, thirds: [(u64, u64); 3]) {
+    load.record.seconds = (0..12)
+        .map(|second| {
+            let (completed, latency_ns) = thirds[second / 4];
+            let mut latency = new_histogram();
+            latency.record_n(latency_ns, completed).expect("within the bounds");
+            LoadSecond {
+                t_s: second as f64,
+                length_s: 1.0,
+                sustained: true,
+                sent: completed,
+                completed,
+                unexpected: 0,
+                lost: 0,
+                latency: Histogram::encode(&latency),
+            }
+        })
+        .collect();
+}
+
+#[test]
+fn a_drift_bounds_in_its_own_direction() {
+    let rising = |load: &mut Load| thirds(load, [(1_000, 5_000_000), (1_500, 5_000_000), (2_000, 5_000_000)]);
+    check(Closed, Reason::NotStationary, rising, [AT_LEAST, AT_MOST, AT_MOST, INVALID, INVALID]);
+    let falling =
+        |load: &mut Load| thirds(load, [(2_000, 5_000_000), (1_500, 5_000_000), (1_000, 5_000_000)]);
+    check(Closed, Reason::NotStationary, falling, [AT_MOST, AT_LEAST, AT_LEAST, INVALID, INVALID]);
+    let slower = |load: &mut Load| thirds(load, [(1_000, 5_000_000), (1_000, 6_000_000), (1_000, 7_000_000)]);
+    check(Closed, Reason::NotStationary, slower, [Valid, AT_LEAST, AT_LEAST, INVALID, INVALID]);
+    let faster = |load: &mut Load| thirds(load, [(1_000, 7_000_000), (1_000, 6_000_000), (1_000, 5_000_000)]);
+    check(Closed, Reason::NotStationary, faster, [Valid, AT_MOST, AT_MOST, INVALID, INVALID]);
+}
+
+#[test]
+fn of_contradictions_and_missing_limits_nothing_is_known() {
+    let contradicting = |load: &mut Load| load.record.generator.in_flight_mean = Some(1_000.0);
+    let unlimited = |load: &mut Load| load.limits_applied = false;
+    for model in [Closed, Open] {
+        check(model, Reason::Implausible, contradicting, [INVALID; 5]);
+        check(model, Reason::LimitNotApplied, unlimited, [INVALID; 5]);
+    }
+}
+
+#[test]
+fn two_reasons_that_bound_opposite_sides_leave_nothing() {
+    let mut load = Load::new(Open);
+    load.origin = usage(0.96);
+    load.record.generator.connections_missing_mean = Some(2.0);
+    let p50 = load.bounds().remove("p50").unwrap();
+    assert_eq!((p50.low, p50.high, p50.is_valid), (None, None, false));
+    assert_eq!(p50.reasons, [Reason::UpstreamLimited, Reason::Errors]);
+}
+
+#[test]
+fn a_bound_far_beyond_the_next_quantile_says_nothing() {
+    let mut load = Load::new(Open);
+    // A sixth of the requests took a second. With a fifth of errors, p66 may be among them, and p95 may not.
+    let mut latency = new_histogram();
+    latency.record_n(1_000_000, REQUESTS * 85 / 100).expect("within the bounds");
+    latency.record_n(1_000_000_000, REQUESTS * 15 / 100).expect("within the bounds");
+    load.record.result.latency_ns = TimesNs::of(&latency, 0);
+    load.record.latency = Histogram::encode(&latency);
+    load.record.result.requests.unexpected = REQUESTS / 5;
+    let bounds = load.bounds();
+    let ms = |end: Option<f64>| end.map(|ns| (ns / 1e6).round());
+    assert_eq!((ms(bounds["p50"].low), ms(bounds["p50"].high)), (Some(1.0), Some(1.0)));
+    assert_eq!((ms(bounds["p66"].low), ms(bounds["p66"].high)), (Some(1.0), None));
+    assert_eq!((ms(bounds["p80"].low), ms(bounds["p80"].high)), (Some(1.0), Some(1_000.0)));
+    assert_eq!((ms(bounds["p95"].low), ms(bounds["p95"].high)), (None, None));
+}

@@ -1,0 +1,158 @@
+"""What a run says on a noisy host: its intervals and bounds against quiet repeats of the same scenario.
+
+Quiet runs and noisy ones take turns. The values of all quiet repeats are the reference; a noisy run is wrong about a value
+if its interval or its bounds have nothing in common with the reference's 95 % interval.
+"""
+
+import collections
+import json
+import math
+import statistics
+
+from checks import Disagreement, expect
+import noise
+
+GATEWAYS = "[weir, nginx]"
+# The main values: with noise of 10 % of a core most of them must be valid.
+MAIN = ("throughput", "cpu", "p50")
+TAILS = ("p99", "p999")
+METRICS = MAIN + TAILS
+# At most this share of the intervals and bounds of a metric may exclude the reference.
+WRONG_MAX = 0.05
+VALID_MIN = 0.80
+UPPER_MAX = 10.0
+TIME_MAX = 1.5
+QUIET_REPEATS_MIN = 20
+# One noisy run after each quiet one, and then quiet ones up to the reference's size.
+QUICK = ["steady-10", "bursts-both", "steady-25-both"]
+REPEATS = 3
+RUN_S_MAX = 600
+TENTH = "steady-10"
+QUARTER = "steady-25-both"
+
+Value = collections.namedtuple("Value", "state mean low high")
+
+
+def measured(rig, repeats):
+    """A quickstart; its JSON and how long its plan and the run took."""
+    options = ["--json", "--set", f"gateways={GATEWAYS}", "--repeats", str(repeats), "--db", rig.folder / "noise.db"]
+    command = [rig.weir, "run", "quickstart", *options, "--out", rig.folder / "noise"]
+    done = rig.processes.run(command, None, rig.folder / "noise.json", RUN_S_MAX)
+    if not done.output.strip():
+        raise Disagreement(f"weir run printed nothing: {done.errors}")
+    return json.loads(done.output)
+
+
+def figures(result):
+    """The main values and the tails of every gateway, by load, gateway and metric."""
+    for point in result["summary"]["points"]:
+        for row in point["rows"]:
+            if row["gateway"].startswith("direct"):
+                continue
+            is_closed = point["model"] == "closed"
+            found = {"throughput": row["throughput_per_s"], "cpu": row["cpu_us_per_request"]}
+            found |= dict(row["latency_ns"])
+            for metric in METRICS:
+                if (metric == "throughput") == is_closed or metric == "cpu":
+                    yield (point["load"], row["gateway"], metric), found[metric]
+
+
+def said(figure):
+    """What a report says of a value: valid with an interval, bounded, or invalid."""
+    bounds = figure["bounds"]
+    if bounds["low"] is not None or bounds["high"] is not None:
+        low = -math.inf if bounds["low"] is None else bounds["low"]
+        high = math.inf if bounds["high"] is None else bounds["high"]
+        return Value("bounded", figure["mean"], low, high)
+    if figure["valid"] >= REPEATS and figure["interval"]:
+        return Value("valid", figure["mean"], *figure["interval"])
+    return Value("invalid", figure["mean"], -math.inf, math.inf)
+
+
+def interval(values):
+    """The 95 % t interval of the geometric mean."""
+    logs = [math.log(value) for value in values]
+    mean, error = statistics.mean(logs), statistics.stdev(logs) / math.sqrt(len(logs))
+    # The quantile of Student's t by its expansion around the normal one; exact to a thousandth from 10 degrees on.
+    z, degrees = statistics.NormalDist().inv_cdf(0.975), len(logs) - 1
+    t = z + (z**3 + z) / (4 * degrees) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * degrees**2)
+    return math.exp(mean - t * error), math.exp(mean + t * error)
+
+
+class Reference:
+    """The values of all quiet repeats, valid or not."""
+
+    def __init__(self):
+        self.values = collections.defaultdict(list)
+
+    def add(self, result):
+        for place, figure in figures(result):
+            of = [repeated["sample"] for repeated in figure["repeats"]]
+            self.values[place] += [sample["value"] for sample in of if sample["kind"] == "value"]
+
+    def repeats(self):
+        return min(map(len, self.values.values()))
+
+    def interval(self, place):
+        return interval(self.values[place])
+
+    def mean(self, place):
+        return math.exp(statistics.mean(map(math.log, self.values[place])))
+
+
+def took_s(result):
+    return (result["run"]["ended_unix_ms"] - result["run"]["started_unix_ms"]) / 1e3
+
+
+def noise_is_bounded(rig):
+    """Under noise of many patterns, intervals and bounds hold the value of quiet repeats, and most main values are valid."""
+    patterns = QUICK if rig.quick else [pattern.name for pattern in noise.PATTERNS]
+    reference, noisy, quiet_s = Reference(), {}, []
+    while reference.repeats() < QUIET_REPEATS_MIN if reference.values else True:
+        quiet = measured(rig, REPEATS if len(noisy) < len(patterns) else QUIET_REPEATS_MIN - reference.repeats())
+        quiet_s.append(took_s(quiet) / len(quiet["cells"]))
+        reference.add(quiet)
+        for name in patterns[len(noisy) : len(noisy) + 1]:
+            with noise.running(name, seed=len(noisy) + 1):
+                noisy[name] = measured(rig, REPEATS)
+    yield
+    per_cell_s = statistics.median(quiet_s)
+    wrong, all_of = collections.Counter(), collections.Counter()
+    for name, result in noisy.items():
+        states = collections.Counter()
+        for place, figure in figures(result):
+            value, (low, high) = said(figure), reference.interval(place)
+            states[value.state] += 1
+            all_of[place[2]] += 1
+            if value.high < low or value.low > high:
+                wrong[place[2]] += 1
+                print(f"    {name}: {' '.join(place)}: {value.state} {value.low:.4g} to {value.high:.4g}, quiet {low:.4g} to {high:.4g}", flush=True)
+        took = took_s(result) / len(result["cells"]) / per_cell_s
+        print(f"    {name}: {dict(states)}; took {took:.2f} times a quiet run", flush=True)
+    for metric in METRICS:
+        share = wrong[metric] / all_of[metric]
+        expect(share <= WRONG_MAX, f"{metric}: {wrong[metric]} of {all_of[metric]} intervals and bounds exclude the quiet value")
+    tenth_of_a_core(noisy[TENTH], reference, per_cell_s)
+    values = [said(figure) for _, figure in figures(noisy[QUARTER])]
+    known = sum(value.state != "invalid" for value in values)
+    expect(known == len(values), f"{QUARTER}: {known} of {len(values)} values are valid or bounded")
+
+
+def tenth_of_a_core(result, reference, per_cell_s):
+    """What must come out beside a neighbour that uses a tenth of a core."""
+    values = [(place, said(figure)) for place, figure in figures(result)]
+    main = [value for (*_, metric), value in values if metric in MAIN]
+    valid = sum(value.state == "valid" for value in main)
+    expect(valid >= VALID_MIN * len(main), f"{TENTH}: {valid} of {len(main)} of throughput, CPU per request and p50 are valid")
+    tails = [(place, value) for place, value in values if place[2] in TAILS]
+    expect(all(value.state != "invalid" for _, value in tails), f"{TENTH}: every p99 and p99.9 is valid or bounded")
+    upper = statistics.median(value.high / reference.mean(place) for place, value in tails if place[2] == "p99")
+    expect(upper <= UPPER_MAX, f"{TENTH}: the median upper bound of p99 is {upper:.1f} times the quiet value")
+    results = [objective for point in result["summary"]["points"] for row in point["rows"] for objective in row["objective"]]
+    decided = sum(objective["met"] != "unknown" for objective in results)
+    expect(results and decided == len(results), f"{TENTH}: {decided} of {len(results)} objectives are decided")
+    took = took_s(result) / len(result["cells"]) / per_cell_s
+    expect(took <= TIME_MAX, f"{TENTH}: the run took {took:.2f} times a quiet one")
+
+
+CHECKS = [noise_is_bounded]
