@@ -54,3 +54,29 @@ fn a_finished_run_is_extended_to_the_cells_of_a_longer_one() {
     assert!(error.contains("--repeats 2") && error.contains("already has 3 repeats"), "{error}");
     assert_eq!(cells(&json(&resume(folder, &[]))), after);
 }
+
+#[test]
+fn until_adds_repeats_one_by_one_and_says_why_it_stops() {
+    let _host = the_host();
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    // No value is ever as certain as that.
+    let until = ["--until", "cpu=0.001%,p50=0.001%,throughput=0.001%", "--at-most", "4"];
+    let output = run(folder, "[weir]", "thresholds: { disturbed_share: 1, worker_busy_share: 1 }\n", &until);
+    let (result, error) = (json(&output), text(&output.stderr));
+    assert_eq!(cells(&result).len(), 8, "four repeats of weir and of direct: {error}");
+    assert!(
+        error.contains("--until: stopped at 4 repeats (--at-most). Not certain enough: cpu of weir"),
+        "{error}"
+    );
+    assert_eq!(result["run"]["manifest"]["repeats_were_added"], true);
+    assert_eq!(result["run"]["scenario"]["repeats"], 4);
+
+    let wrong = |until: &str| {
+        let output = finish(weir(folder, &["run", "quickstart", "--until", until]));
+        assert_eq!(output.status.code(), Some(2));
+        text(&output.stderr)
+    };
+    assert!(wrong("rps=5%").contains("unknown metric `rps`"));
+    assert!(wrong("cpu").contains("METRIC=SHARE"));
+}

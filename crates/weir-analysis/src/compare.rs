@@ -26,6 +26,7 @@ pub use measure::{Margins, Measure};
 pub use verdict::Verdict;
 
 use crate::figures::curve::CurvePoint;
+use crate::figures::looks::Looks;
 use crate::figures::quantity;
 use crate::points::axes::{Axes, axes_words};
 use figures::{Draft, Pair};
@@ -48,6 +49,21 @@ pub struct Question {
     pub must_have: Vec<Measure>,
     /// Compare although the conditions differ.
     pub force: bool,
+    /// Whether more looks may follow this one, so that intervals have to hold at all of them.
+    pub is_sequential: bool,
+}
+
+/// Metrics that a comparison of two gateways judges in two loads: throughput, CPU twice, p50 and p99.
+const JUDGED: f64 = 5.0;
+
+/// The smallest difference, as share, that a comparison of two gateways calls different in four cases of five: over so many
+/// blocks, of a value whose logarithm has this standard deviation from repeat to repeat.
+pub fn smallest_difference(standard_deviation: f64, blocks: usize) -> f64 {
+    let n = blocks.max(2) as f64;
+    let standard_error = standard_deviation * (2.0 / n).sqrt();
+    let effect =
+        effect::Effect { log_ratio: 0.0, standard_error, degrees_of_freedom: n - 1.0, looks: Looks::Once };
+    effect.smallest(0.0, (1.0 - CONFIDENCE_TOGETHER) / JUDGED)
 }
 
 impl Default for Question {
@@ -58,6 +74,7 @@ impl Default for Question {
             load: None,
             must_have: Vec::new(),
             force: false,
+            is_sequential: false,
         }
     }
 }

@@ -8,6 +8,7 @@ pub(crate) mod figure;
 pub(crate) mod heat;
 pub mod interval;
 pub(crate) mod latencies;
+pub mod looks;
 pub(crate) mod noise;
 pub(crate) mod part_use;
 pub mod quantity;

@@ -89,7 +89,17 @@ pub struct Former {
 /// Every finding of a run.
 pub(crate) fn find(measured: &Measured<'_>) -> (Vec<Finding>, Former) {
     let mut former = Former::default();
-    let findings = FINDERS.iter().filter_map(|finder| (finder.find)(measured, &mut former)).collect();
+    let findings = FINDERS.iter().filter_map(|finder| (finder.find)(measured, &mut former));
+    let mut findings: Vec<Finding> = findings.collect();
+    if measured.run.manifest.repeats_were_added {
+        let rows =
+            findings.iter_mut().flat_map(|finding| &mut finding.tables).flat_map(|table| &mut table.rows);
+        for value in rows.flat_map(|row| &mut row.values) {
+            if let Value::Figure { figure } = value {
+                *figure = figure.at_any_look();
+            }
+        }
+    }
     (findings, former)
 }
 

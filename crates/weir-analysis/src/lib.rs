@@ -28,7 +28,7 @@ pub use figures::heat::{HEAT_ROWS_MAX, Heat};
 pub use figures::latencies::LATENCIES;
 pub use figures::part_use::PartUse;
 pub use figures::timeline::{PartTimeline, Timeline, timeline};
-pub use figures::{interval, quantity};
+pub use figures::{interval, looks, quantity};
 pub use points::axes::{Axes, at_axes, axes_words};
 pub use points::baseline::{ADDED, Added, RatioToDirect};
 pub use points::conclusions::{bounds_words, with_interval};

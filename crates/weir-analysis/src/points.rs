@@ -151,6 +151,23 @@ impl Row {
         self.added_latency_ns.iter().find(|(known, _)| known == name).map(|(_, figure)| figure)
     }
 
+    /// Gives every value an interval that holds however often it was looked at.
+    pub(crate) fn allow_any_look(&mut self) {
+        let latencies =
+            self.latency_ns.iter_mut().chain(&mut self.added_latency_ns).map(|(_, figure)| figure);
+        let others = [
+            &mut self.throughput_per_s,
+            &mut self.cpu_cores,
+            &mut self.cpu_share_of_limit,
+            &mut self.cpu_us_per_request,
+            &mut self.rig_cpu_us_per_request,
+            &mut self.memory_bytes_mean,
+            &mut self.memory_bytes_peak,
+        ];
+        let ratio = self.ratio_to_direct.iter_mut().map(|to_direct| &mut to_direct.ratio);
+        latencies.chain(others).chain(ratio).for_each(|figure| *figure = figure.at_any_look());
+    }
+
     /// Every reason that voids something, with the number of repeats.
     pub fn reasons(&self) -> Vec<(Reason, usize)> {
         let mut all = self.throughput_per_s.reasons();

@@ -230,6 +230,10 @@ pub struct Manifest {
     pub weir_version: String,
     /// The command line as given.
     pub command_line: Vec<String>,
+    /// Whether repeats were added after a look at the results (`--until`, `--resume --repeats`): intervals are then those
+    /// that hold at all looks together.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub repeats_were_added: bool,
     /// `uname -sr` and the machine.
     pub kernel: Option<String>,
     /// The distribution's pretty name.

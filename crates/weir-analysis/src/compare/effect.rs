@@ -2,6 +2,8 @@
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
+use crate::figures::looks::{self, Looks};
+
 /// Power with which the smallest effect is found: in four comparisons of five.
 const POWER: f64 = 0.8;
 /// Logarithms that are no further apart than this are the same but for the rounding of floats.
@@ -13,6 +15,8 @@ pub(crate) struct Effect {
     pub(crate) log_ratio: f64,
     pub(crate) standard_error: f64,
     pub(crate) degrees_of_freedom: f64,
+    /// How often the repeats were looked at while they were measured.
+    pub(crate) looks: Looks,
 }
 
 impl Effect {
@@ -24,7 +28,12 @@ impl Effect {
         let square = of_a + of_b;
         let spread = of_a.powi(2) / (a.n - 1.0) + of_b.powi(2) / (b.n - 1.0);
         let degrees_of_freedom = if spread > 0.0 { square.powi(2) / spread } else { a.n + b.n - 2.0 };
-        Some(Self { log_ratio: b.mean - a.mean, standard_error: square.sqrt(), degrees_of_freedom })
+        Some(Self {
+            log_ratio: b.mean - a.mean,
+            standard_error: square.sqrt(),
+            degrees_of_freedom,
+            looks: Looks::Once,
+        })
     }
 
     /// Of pairs that were measured in the same block: what the host did to both cancels out.
@@ -35,7 +44,8 @@ impl Effect {
         let ratios: Vec<f64> = pairs.iter().map(|(a, b)| b / a).collect();
         let logs = Logs::of(&ratios)?;
         let standard_error = (logs.variance / logs.n).sqrt();
-        Some(Self { log_ratio: logs.mean, standard_error, degrees_of_freedom: logs.n - 1.0 })
+        let degrees_of_freedom = logs.n - 1.0;
+        Some(Self { log_ratio: logs.mean, standard_error, degrees_of_freedom, looks: Looks::Once })
     }
 
     /// Whether the values spread at all. Where they don't, as where a program rounds, nothing says how certain they are.
@@ -57,13 +67,21 @@ impl Effect {
 
     /// Half the width of the interval at the two-sided `level` of error, on logarithms.
     pub(crate) fn reach(&self, level: f64) -> f64 {
-        self.t().inverse_cdf(1.0 - level / 2.0) * self.standard_error
+        let errors = match self.looks {
+            Looks::Once => self.t().inverse_cdf(1.0 - level / 2.0),
+            Looks::Any => looks::reach(self.degrees_of_freedom + 1.0, level),
+        };
+        errors * self.standard_error
     }
 
     /// The two-sided p-value of the hypothesis that the logarithm of the ratio is at most `margin` from zero: the least
     /// level at which the interval lies wholly beyond the margin.
     pub(crate) fn p_value_beyond(&self, margin: f64) -> f64 {
-        (2.0 * self.t().sf((self.log_ratio.abs() - margin) / self.standard_error)).min(1.0)
+        let distance = (self.log_ratio.abs() - margin) / self.standard_error;
+        match self.looks {
+            Looks::Once => (2.0 * self.t().sf(distance)).min(1.0),
+            Looks::Any => looks::p_value(self.degrees_of_freedom + 1.0, distance),
+        }
     }
 
     /// The smallest true effect that a comparison with this noise and this number of repeats calls different in four
@@ -91,6 +109,12 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
+    /// The same for repeats that were looked at so often.
+    pub(crate) fn with(self, looks: Looks) -> Self {
+        let of = |effect: Effect| Effect { looks, ..effect };
+        Self { first: of(self.first), second: self.second.map(of), ..self }
+    }
+
     /// Both ends of the interval for the ratio: from the lowest to the highest of both.
     pub(crate) fn interval(&self, level: f64) -> [f64; 2] {
         self.open(self.over(|effect| effect.interval(level)), [f64::MIN_POSITIVE, f64::MAX])
@@ -206,7 +230,8 @@ mod tests {
 
     #[test]
     fn the_p_value_is_the_level_at_which_the_interval_ends_at_the_margin() {
-        let effect = Effect { log_ratio: -0.3, standard_error: 0.05, degrees_of_freedom: 11.5 };
+        let effect =
+            Effect { log_ratio: -0.3, standard_error: 0.05, degrees_of_freedom: 11.5, looks: Looks::Once };
         let margin = 0.1;
         let [_, high] = effect.interval(effect.p_value_beyond(margin));
         near(high, f64::exp(-margin));
@@ -215,8 +240,10 @@ mod tests {
 
     #[test]
     fn of_two_readings_all_is_said_that_both_say() {
-        let first = Effect { log_ratio: 0.3, standard_error: 0.02, degrees_of_freedom: 8.0 };
-        let second = Effect { log_ratio: 0.2, standard_error: 0.01, degrees_of_freedom: 9.0 };
+        let first =
+            Effect { log_ratio: 0.3, standard_error: 0.02, degrees_of_freedom: 8.0, looks: Looks::Once };
+        let second =
+            Effect { log_ratio: 0.2, standard_error: 0.01, degrees_of_freedom: 9.0, looks: Looks::Once };
         let both = Reading { first, second: Some(second), unknown: [false; 2] };
         assert_eq!(both.log_interval(0.01), [second.log_interval(0.01)[0], first.log_interval(0.01)[1]]);
         let level = both.p_value_beyond(0.1);
@@ -230,7 +257,12 @@ mod tests {
 
     #[test]
     fn quantiles_far_out_are_those_of_the_tables() {
-        let effect = |degrees_of_freedom| Effect { log_ratio: 0.0, standard_error: 1.0, degrees_of_freedom };
+        let effect = |degrees_of_freedom| Effect {
+            log_ratio: 0.0,
+            standard_error: 1.0,
+            degrees_of_freedom,
+            looks: Looks::Once,
+        };
         near(effect(10.0).reach(0.01), 3.169_27);
         near(effect(5.0).reach(0.001), 6.868_83);
         near(effect(18.0).reach(0.002), 3.610_48);
@@ -251,7 +283,8 @@ mod tests {
 
     #[test]
     fn what_reaches_beyond_floats_ends_with_them() {
-        let effect = Effect { log_ratio: 0.0, standard_error: 3.0, degrees_of_freedom: 1.0 };
+        let effect =
+            Effect { log_ratio: 0.0, standard_error: 3.0, degrees_of_freedom: 1.0, looks: Looks::Once };
         assert_eq!(effect.interval(0.0005), [f64::MIN_POSITIVE, f64::MAX]);
         assert_eq!(effect.smallest(0.1, 0.0005), f64::MAX);
     }

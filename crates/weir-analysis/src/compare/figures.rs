@@ -14,6 +14,7 @@ use super::measure::{Margins, Measure};
 use super::verdict::{Place, Verdict, place};
 use crate::figures::figure::{Figure, Repeated};
 use crate::figures::interval::CONFIDENCE;
+use crate::figures::looks::Looks;
 use crate::figures::quantity::{self, number, percent_short};
 
 /// Ratios are told in digits up to here, and down to one over it.
@@ -149,6 +150,9 @@ pub(super) fn drafts(
             let mut draft =
                 Draft::new(measure, Pair { a: of_a, b: of_b }, margins.of(measure), bias, is_paired);
             draft.is_judged = is_judged(measure);
+            if question.is_sequential {
+                draft.effect = draft.effect.map(|effect| effect.with(Looks::Any));
+            }
             if measure.is_cpu_time() {
                 if is_paired {
                     draft.correct_host_speed(&a.rig_cpu, &b.rig_cpu);
@@ -222,6 +226,7 @@ impl Draft {
             Some(of) => (Some(of.effect), of.counts),
             None => (effect, [valid_a, valid_b]),
         };
+        let effect = effect.map(|effect| effect.with(a.looks().max(b.looks())));
         let counts = match is_paired && beyond.is_none() {
             true if is_bounded => {
                 format!("{} in which both are known", quantity::counted(valid_a as u64, "block"))
@@ -277,7 +282,8 @@ impl Draft {
         let Some((measured, found)) = found.filter(|(_, found)| found.effect.has_spread()) else { return };
         let second = found.speed.rig_differs().then_some(measured.first);
         self.ratio = Some(found.effect.log_ratio.exp());
-        self.effect = Some(Reading { first: found.effect, second, unknown: [false; 2] });
+        let looks = measured.first.looks;
+        self.effect = Some(Reading { first: found.effect, second, unknown: [false; 2] }.with(looks));
         self.host_speed = Some(found.speed);
     }
 

@@ -91,6 +91,7 @@ impl Line {
             log_ratio: mean_y - slope * mean_x,
             standard_error: (variance * (1.0 / n + mean_x * mean_x / square_x)).sqrt(),
             degrees_of_freedom,
+            looks: crate::figures::looks::Looks::Once,
         };
         Some(Self { slope, at_zero })
     }

@@ -3,7 +3,8 @@
 use serde::Serialize;
 use weir_results::Reason;
 
-use crate::figures::interval::{CONFIDENCE, Estimate, of_differences_at, of_figures_at};
+use crate::figures::interval::{CONFIDENCE, Method, Scale};
+use crate::figures::looks::Looks;
 
 /// Confidence of both sides of a bounded value together; each side alone has 95 %.
 const BOUNDS_CONFIDENCE: f64 = 0.9;
@@ -91,17 +92,20 @@ pub struct Figure {
     pub bounds: Range,
     /// Every repeat, in order.
     pub repeats: Vec<Repeated>,
+    /// How its interval was computed.
+    #[serde(skip)]
+    pub method: Method,
 }
 
 impl Figure {
     /// A figure of positive values; intervals on logarithms.
     pub(crate) fn of(repeats: Vec<Repeated>) -> Self {
-        Self::with(repeats, of_figures_at)
+        Self::with(repeats, Method::default())
     }
 
     /// A difference, which may be negative.
     pub(crate) fn of_difference(repeats: Vec<Repeated>) -> Self {
-        Self::with(repeats, of_differences_at)
+        Self::with(repeats, Method { scale: Scale::Linear, looks: Looks::Once })
     }
 
     /// A figure of positive values that all count, one for each repeat; `None` was not measured.
@@ -120,7 +124,7 @@ impl Figure {
         Self::of(values.into_iter().enumerate().map(repeated).collect())
     }
 
-    fn with(repeats: Vec<Repeated>, estimate: EstimateOf) -> Self {
+    fn with(repeats: Vec<Repeated>, method: Method) -> Self {
         let measured = |repeated: &&Repeated| repeated.sample != Sample::Missing;
         let valid: Vec<&Repeated> =
             repeats.iter().filter(measured).filter(|repeated| repeated.reasons.is_empty()).collect();
@@ -128,10 +132,10 @@ impl Figure {
             if valid.is_empty() { repeats.iter().filter(measured).collect() } else { valid.clone() };
         let beyond_timeout = counted.iter().any(|repeated| repeated.sample == Sample::BeyondTimeout);
         let values: Vec<f64> = counted.iter().filter_map(|repeated| repeated.value()).collect();
-        let moved = moved_ends(&valid, estimate);
+        let moved = moved_ends(&valid, method);
         let valid = valid.len();
-        let bounds = if valid < HEADLINE_REPEATS { bounds(&repeats, estimate) } else { Range::default() };
-        let estimate = if beyond_timeout { None } else { estimate(&values, CONFIDENCE) };
+        let bounds = if valid < HEADLINE_REPEATS { bounds(&repeats, method) } else { Range::default() };
+        let estimate = if beyond_timeout { None } else { method.estimate(&values, CONFIDENCE) };
         Self {
             mean: estimate.map(|estimate| estimate.mean),
             interval: estimate.and_then(|estimate| moved.or(estimate.interval)).filter(|_| valid > 0),
@@ -141,7 +145,19 @@ impl Figure {
             noise: None,
             bounds,
             repeats,
+            method,
         }
+    }
+
+    /// How often it was looked at.
+    pub(crate) fn looks(&self) -> Looks {
+        self.method.looks
+    }
+
+    /// The same with an interval that holds however often it was looked at.
+    pub(crate) fn at_any_look(&self) -> Self {
+        let method = Method { looks: Looks::Any, ..self.method };
+        Self { headline: self.headline, noise: self.noise, ..Self::with(self.repeats.clone(), method) }
     }
 
     /// Marks it as a headline where the metric is one and enough repeats count.
@@ -247,21 +263,19 @@ impl Figure {
 
 /// The interval of valid repeats of which some can have moved within their tolerance: from the lower end of the lower
 /// sides to the upper end of the upper ones.
-fn moved_ends(valid: &[&Repeated], estimate: EstimateOf) -> Option<[f64; 2]> {
+fn moved_ends(valid: &[&Repeated], method: Method) -> Option<[f64; 2]> {
     if valid.iter().all(|repeated| repeated.range.is_empty()) {
         return None;
     }
     let interval = |of: fn(Range) -> Option<f64>| {
         let ends: Option<Vec<f64>> = valid.iter().map(|repeated| of(repeated.known())).collect();
-        estimate(&ends?, CONFIDENCE)?.interval
+        method.estimate(&ends?, CONFIDENCE)?.interval
     };
     Some([interval(|range| range.low)?[0], interval(|range| range.high)?[1]])
 }
 
-type EstimateOf = fn(&[f64], f64) -> Option<Estimate>;
-
 /// Both sides over the repeats that are valid or bounded; empty if none is bounded.
-fn bounds(repeats: &[Repeated], estimate: EstimateOf) -> Range {
+fn bounds(repeats: &[Repeated], method: Method) -> Range {
     if !repeats.iter().any(Repeated::is_bounded) {
         return Range::default();
     }
@@ -271,7 +285,7 @@ fn bounds(repeats: &[Repeated], estimate: EstimateOf) -> Range {
         // One or two repeats do not show their sampling error: their range is what is known.
         match values.len() {
             0..HEADLINE_REPEATS => Some(end([ends[0]?, ends[1]?])),
-            _ => estimate(&values, BOUNDS_CONFIDENCE)?.interval.map(end),
+            _ => method.estimate(&values, BOUNDS_CONFIDENCE)?.interval.map(end),
         }
     };
     Range { low: side(|range| range.low, |[low, _]| low), high: side(|range| range.high, |[_, high]| high) }

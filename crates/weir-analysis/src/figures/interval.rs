@@ -3,6 +3,8 @@
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
+use crate::figures::looks::{self, Looks};
+
 /// Confidence of every interval.
 pub const CONFIDENCE: f64 = 0.95;
 
@@ -22,42 +24,73 @@ pub struct Estimate {
 /// Values of zero have no logarithm: with one among them it is the arithmetic mean, without an interval.
 /// `None` without values, or where one is negative or not finite.
 pub fn of_figures(values: &[f64]) -> Option<Estimate> {
-    of_figures_at(values, CONFIDENCE)
+    Method::default().estimate(values, CONFIDENCE)
 }
 
-/// [`of_figures`] at another confidence, 0 to 1.
-pub(crate) fn of_figures_at(values: &[f64], confidence: f64) -> Option<Estimate> {
-    if values.is_empty() || values.iter().any(|value| !value.is_finite() || *value < 0.0) {
-        return None;
+/// How an interval is computed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Method {
+    /// On which scale values are spread evenly about their mean.
+    pub scale: Scale,
+    /// How often they were looked at while they were measured.
+    pub looks: Looks,
+}
+
+/// On which scale values are spread evenly about their mean.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scale {
+    /// Logarithms, of positive values.
+    #[default]
+    Logarithm,
+    /// The values themselves, of differences.
+    Linear,
+}
+
+impl Method {
+    /// The mean of `values` with its interval at `confidence`, 0 to 1.
+    pub(crate) fn estimate(self, values: &[f64], confidence: f64) -> Option<Estimate> {
+        match self.scale {
+            Scale::Logarithm => self.of_figures(values, confidence),
+            Scale::Linear => self.of_differences(values, confidence),
+        }
     }
-    if values.contains(&0.0) || values.len() == 1 {
-        return Some(Estimate { mean: arithmetic_mean(values), interval: None, n: values.len() });
+
+    fn of_figures(self, values: &[f64], confidence: f64) -> Option<Estimate> {
+        if values.is_empty() || values.iter().any(|value| !value.is_finite() || *value < 0.0) {
+            return None;
+        }
+        if values.contains(&0.0) || values.len() == 1 {
+            return Some(Estimate { mean: arithmetic_mean(values), interval: None, n: values.len() });
+        }
+        let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
+        let on_logs = self.of_differences(&logs, confidence)?;
+        let interval = on_logs.interval.map(|ends| ends.map(|end| end.exp().min(f64::MAX)));
+        Some(Estimate { mean: on_logs.mean.exp(), interval, n: values.len() })
     }
-    let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
-    let on_logs = of_differences_at(&logs, confidence)?;
-    let interval = on_logs.interval.map(|ends| ends.map(|end| end.exp().min(f64::MAX)));
-    Some(Estimate { mean: on_logs.mean.exp(), interval, n: values.len() })
+
+    fn of_differences(self, values: &[f64], confidence: f64) -> Option<Estimate> {
+        if values.is_empty() || values.iter().any(|value| !value.is_finite()) {
+            return None;
+        }
+        let n = values.len();
+        let mean = arithmetic_mean(values);
+        let factor = match self.looks {
+            _ if n < 2 => f64::INFINITY,
+            Looks::Once => t_quantile(confidence, n - 1),
+            Looks::Any => looks::reach(n as f64, 1.0 - confidence),
+        };
+        let interval = factor.is_finite().then(|| {
+            let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+            let reach = factor * (squares / (n - 1) as f64 / n as f64).sqrt();
+            [mean - reach, mean + reach]
+        });
+        Some(Estimate { mean, interval, n })
+    }
 }
 
 /// The arithmetic mean of `values` with its t interval; `None` without values or where one is not finite.
 pub fn of_differences(values: &[f64]) -> Option<Estimate> {
-    of_differences_at(values, CONFIDENCE)
-}
-
-/// [`of_differences`] at another confidence, 0 to 1.
-pub(crate) fn of_differences_at(values: &[f64], confidence: f64) -> Option<Estimate> {
-    if values.is_empty() || values.iter().any(|value| !value.is_finite()) {
-        return None;
-    }
-    let n = values.len();
-    let mean = arithmetic_mean(values);
-    let interval = (n >= 2).then(|| {
-        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-        let standard_error = (squares / (n - 1) as f64 / n as f64).sqrt();
-        let reach = t_quantile(confidence, n - 1) * standard_error;
-        [mean - reach, mean + reach]
-    });
-    Some(Estimate { mean, interval, n })
+    Method { scale: Scale::Linear, looks: Looks::Once }.estimate(values, CONFIDENCE)
 }
 
 fn arithmetic_mean(values: &[f64]) -> f64 {

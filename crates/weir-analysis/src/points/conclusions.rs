@@ -311,8 +311,8 @@ pub fn bounds_words(bounds: &Range, format: impl Fn(f64) -> String) -> String {
         (Some(low), None) => format!("≥ {}", format(low)),
         (Some(low), Some(high)) => {
             let (low, high) = (format(low), format(high));
-            let unit =
-                |text: &str| text.trim_start_matches(|c: char| !c.is_alphabetic() && c != '%').to_owned();
+            let is_number = |c: char| c.is_ascii_digit() || " ,.-".contains(c);
+            let unit = |text: &str| text.trim_start_matches(is_number).to_owned();
             match low.strip_suffix(&unit(&high)) {
                 _ if low.starts_with('-') => format!("{low} to {high}"),
                 Some(number) if unit(&low) == unit(&high) => format!("{}–{high}", number.trim_end()),

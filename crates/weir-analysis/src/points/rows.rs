@@ -6,7 +6,7 @@ use crate::figures::counts::RequestCounts;
 use crate::figures::cpu_range::cpu_range;
 use crate::figures::curve::{self, CurvePoint};
 use crate::figures::errors::ErrorShare;
-use crate::figures::figure::{Figure, Range, Sample};
+use crate::figures::figure::{Figure, Range, Repeated, Sample};
 use crate::figures::latencies::LATENCIES;
 use crate::figures::part_use::{PartUse, part_use};
 use crate::points::baseline::{added_latency, ratio_to_direct};
@@ -60,9 +60,7 @@ pub(crate) fn row(repeats: &Repeats<'_>, gateway: &str, planned: usize, context:
         latency_ns,
         short_tails,
         latency_curve: latency_curve(repeats),
-        error_share: Figure::of_difference(repeats.repeated(Metric::Throughput, &|repeat| {
-            repeat.measurement.record.result.requests.error_share().into()
-        })),
+        error_share: Figure::of_difference(repeats.iter().map(error_share).collect()),
         errors: repeats.iter().map(ErrorShare::of).collect(),
         cpu_cores: of_data(value::CORES, |usage| Some(usage.cpu_cores)),
         cpu_share_of_limit: scaled(
@@ -119,6 +117,16 @@ fn ordered(mut latencies: Vec<(String, Figure)>) -> Vec<(String, Figure)> {
         }
     }
     latencies
+}
+
+/// Errors are counted, whoever else is busy.
+fn error_share(repeat: &Repeat<'_>) -> Repeated {
+    let share = repeat.measurement.record.result.requests.error_share();
+    let mut repeated = Repeated { range: Range::default(), ..repeat.judged(value::THROUGHPUT, share.into()) };
+    repeated.reasons.retain(|reason| {
+        !matches!(reason, Reason::HostNoise | Reason::GeneratorLimited | Reason::UpstreamLimited)
+    });
+    repeated
 }
 
 fn memory_mean(usage: &Usage) -> Option<f64> {

@@ -585,7 +585,10 @@ impl Case<'_> {
         // A stalled generator sends late.
         let late = self.late_share().filter(|_| self.open()).unwrap_or(0.0);
         let cpu = Factors::within(estimate.cpu.max(LATE_COST * late));
-        let share = Some(1.0 - estimate.stalled).filter(|share| *share > 0.0);
+        // Without the stalls it carries more, but not more than its CPU limit.
+        let running = 1.0 - estimate.stalled;
+        let share_of_limit = self.e.data.and_then(|data| data.cpu_share_of_limit).unwrap_or(0.0);
+        let share = Some(running.max(share_of_limit.min(1.0))).filter(|share| *share > 0.0);
         let slowed = Factors { low: Some(1.0), high: share.map(f64::recip) };
         let is_carried = self.is_carried();
         let (throughput, cores) = match bound_by {

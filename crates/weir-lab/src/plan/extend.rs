@@ -36,6 +36,7 @@ pub fn extended(run: &Run, checked: &Checked) -> Result<Run, LabError> {
         extended.plan = plan;
         extended.ended_unix_ms = None;
         extended.scenario["repeats"] = repeats.into();
+        extended.manifest.repeats_were_added = true;
     }
     Ok(extended)
 }

@@ -12,6 +12,7 @@ pub(crate) fn manifest(run: &Run, cells: &[Cell]) -> Vec<Fact> {
     let Manifest {
         weir_version,
         command_line,
+        repeats_were_added,
         kernel,
         os,
         cpu_model,
@@ -53,6 +54,9 @@ pub(crate) fn manifest(run: &Run, cells: &[Cell]) -> Vec<Fact> {
         ),
         Fact::new("Mitigations", if mitigated.is_empty() { "n/a".into() } else { mitigated.join("; ") }),
     ];
+    if *repeats_were_added {
+        facts.push(Fact::new("Repeats", "added after a look at the results; intervals hold at every look"));
+    }
     facts.extend(pilot.iter().flat_map(pilot_facts));
     facts.extend(configurations.iter().map(|(name, file)| {
         let hash = short(&file.sha256);

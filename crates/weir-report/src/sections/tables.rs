@@ -119,8 +119,12 @@ fn capacity_row(row: &Row, closed: bool) -> Vec<Entry> {
 /// Throughput as share of direct, an upper bound where the rig limited direct.
 pub(crate) fn of_direct(row: &Row) -> Entry {
     let Some(to_direct) = &row.ratio_to_direct else { return Entry::text("–") };
-    let mut entry = figure(&to_direct.ratio, quantity::percent);
-    if to_direct.at_most && to_direct.ratio.mean.is_some() {
+    let ratio = &to_direct.ratio;
+    if let Some(high) = ratio.bounds.high.filter(|_| to_direct.at_most) {
+        return Entry::text(format!("≤ {}", quantity::percent(high)));
+    }
+    let mut entry = figure(ratio, quantity::percent);
+    if to_direct.at_most && ratio.mean.is_some() {
         entry.text = format!("≤ {}", entry.text);
     }
     entry

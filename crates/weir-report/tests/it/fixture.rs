@@ -146,6 +146,7 @@ fn described(plan: Vec<CellKey>, cells: &[Cell]) -> Run {
         manifest: Manifest {
             weir_version: "0.1.0".into(),
             command_line: ["weir", "run", "side-by-side"].map(str::to_owned).to_vec(),
+            repeats_were_added: false,
             kernel: Some("Linux 6.18.2 x86_64".into()),
             os: Some("Debian GNU/Linux 12 (bookworm)".into()),
             cpu_model: Some("Example CPU @ 2.60GHz".into()),

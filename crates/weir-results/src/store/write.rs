@@ -16,7 +16,7 @@ impl Store {
         self.commit(|t| insert_run(t, run))
     }
 
-    /// Adds the cells of `run` that are not in its plan yet, with its scenario; it is unfinished then.
+    /// Adds the cells of `run` that are not in its plan yet, with its scenario and manifest; it is unfinished then.
     ///
     /// # Errors
     /// When the database cannot be written, or its plan is not the beginning of the run's: nothing is changed then.
@@ -29,6 +29,10 @@ impl Store {
             t.execute(
                 "UPDATE runs SET scenario = ?2, ended_unix_ms = NULL WHERE id = ?1",
                 params![run.id, json(&run.scenario)?],
+            )?;
+            t.execute(
+                "UPDATE manifests SET manifest = ?2 WHERE run_id = ?1",
+                params![run.id, json(&run.manifest)?],
             )?;
             insert_plan(t, &run.id, &run.plan[kept.len()..])
         })

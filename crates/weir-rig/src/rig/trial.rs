@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use weir_results::HostShare;
+use weir_results::{HostProcess, HostShare};
 
 use crate::cleanup::ledger::Entry;
 use crate::cleanup::{self, ProcessId};
@@ -97,13 +97,19 @@ pub fn try_namespaces() -> Result<(), String> {
     })
 }
 
-/// Host noise over `span`, while weir does nothing.
-pub fn disturbance(span: Duration) -> Option<HostShare> {
+/// Time for a look at every process of the host.
+const FIRST_LOOK: Duration = Duration::from_millis(50);
+
+/// Host noise over `span`, while weir does nothing, and the processes that used CPU time, the busiest first.
+pub fn disturbance(span: Duration) -> Option<(HostShare, Vec<HostProcess>)> {
     let sampler = Sampler::start(&[]);
+    // The sampler's first look at all processes comes before the span.
+    std::thread::sleep(FIRST_LOOK);
     let from_ns = mono_ns();
     std::thread::sleep(span);
     let to_ns = mono_ns();
-    sampler.finish().host(from_ns, to_ns)
+    let samples = sampler.finish();
+    Some((samples.host(from_ns, to_ns)?, samples.neighbours(from_ns, to_ns)))
 }
 
 #[cfg(test)]
@@ -146,7 +152,7 @@ mod tests {
 
     #[test]
     fn a_short_look_at_the_host_gives_shares() {
-        let share = disturbance(Duration::from_millis(50)).unwrap();
+        let (share, _) = disturbance(Duration::from_millis(50)).unwrap();
         assert!(
             [share.steal, share.others, share.idle].iter().all(|share| (0.0..=1.0).contains(share)),
             "{share:?}"

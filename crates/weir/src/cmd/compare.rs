@@ -1,10 +1,13 @@
 //! `weir compare`: two datasets, cell by cell.
 
 mod sides;
+mod until;
 
 use std::path::{Path, PathBuf};
 
-use weir_analysis::compare::{CompareError, Comparison, Margins, Measure, Question, compare, label_apart};
+use weir_analysis::compare::{
+    CompareError, Comparison, Dataset, Margins, Measure, Question, compare, label_apart,
+};
 use weir_document::{Share, nearest};
 
 use super::database::Database;
@@ -14,6 +17,7 @@ use super::report::{color, width};
 use crate::failure::{Exit, Failure};
 
 pub(super) use sides::of_run;
+use until::{More, Until};
 
 /// What is compared, in the help.
 const SIDES: &str = "\
@@ -76,6 +80,12 @@ pub(crate) struct Args {
     /// Gorouter CSV: number of cores that equal 100 % CPU
     #[arg(long, value_name = "N")]
     cores: Option<f64>,
+    /// Add repeats to the run of A and B, two gateways of it, until every verdict is decided
+    #[arg(long, value_name = "STATE", value_enum)]
+    until: Option<Until>,
+    /// Maximum number of repeats of --until
+    #[arg(long, value_name = "N", default_value_t = 30, requires = "until")]
+    at_most: u32,
     /// Exit with 1 if a metric is worse, or if B failed and A did not; with 2 if nothing could be compared
     #[arg(long, value_name = "VERDICT", value_enum)]
     fail_on: Option<FailOn>,
@@ -114,13 +124,15 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
         let message = format!("{} all use standard output", wanted.join(" and "));
         return Err(Failure::wrong_use(message, "use a file for all but one of them"));
     }
-    let mut sides = sides::Sides::new(&args.database, args.cores);
-    let (mut a, mut b) = (sides.side(&args.a)?, sides.side(&args.b)?);
-    label_apart(&mut a, &mut b);
-    for (side, label) in [(&mut a, &args.label_a), (&mut b, &args.label_b)] {
-        side.label = label.clone().unwrap_or_else(|| side.label.clone());
+    let [a, b] = datasets(&args)?;
+    let mut comparison = compare(&a, &b, &question)?;
+    if args.until.is_some() {
+        let more = More::of(&args, &a, &b)?;
+        while more.measured(&args, &comparison)? {
+            let [a, b] = datasets(&args)?;
+            comparison = compare(&a, &b, &question)?;
+        }
     }
-    let comparison = compare(&a, &b, &question)?;
     if args.json {
         print(serde_json::to_string_pretty(&comparison).expect("a comparison is a tree of plain values"));
     } else if wanted.is_empty() {
@@ -139,6 +151,17 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     }
 }
 
+/// Both sides, with their labels.
+fn datasets(args: &Args) -> Result<[Dataset; 2], Failure> {
+    let mut sides = sides::Sides::new(&args.database, args.cores);
+    let (mut a, mut b) = (sides.side(&args.a)?, sides.side(&args.b)?);
+    label_apart(&mut a, &mut b);
+    for (side, label) in [(&mut a, &args.label_a), (&mut b, &args.label_b)] {
+        side.label = label.clone().unwrap_or_else(|| side.label.clone());
+    }
+    Ok([a, b])
+}
+
 /// A gate fails where something is worse, and where nothing could have been found worse.
 fn gate(comparison: &Comparison) -> Result<Exit, Failure> {
     if comparison.is_worse() {
@@ -154,7 +177,12 @@ fn gate(comparison: &Comparison) -> Result<Exit, Failure> {
 }
 
 fn question(args: &Args) -> Result<Question, Failure> {
-    let mut question = Question { load: args.load.clone(), force: args.force, ..Question::default() };
+    let mut question = Question {
+        load: args.load.clone(),
+        force: args.force,
+        is_sequential: args.until.is_some(),
+        ..Question::default()
+    };
     if !args.metrics.is_empty() {
         let asked = args.metrics.iter().map(|name| measure("--metric", name));
         question.measures = asked.collect::<Result<_, _>>()?;

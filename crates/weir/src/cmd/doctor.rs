@@ -3,6 +3,7 @@
 mod advice;
 mod bounds;
 mod examination;
+mod precision;
 
 use std::path::PathBuf;
 
@@ -16,6 +17,7 @@ use crate::cmd::output::{note, print};
 use crate::cmd::scope::enter_scope;
 use crate::failure::{Exit, Failure};
 use examination::Examination;
+use precision::Precision;
 
 /// Arguments of `weir doctor`.
 #[derive(Debug, clap::Args)]
@@ -23,7 +25,7 @@ pub(crate) struct Args {
     /// Additional driver directory: one driver, or one directory per driver; may be repeated
     #[arg(long, value_name = "DIR")]
     drivers: Vec<PathBuf>,
-    /// Skip the measurements (half a minute): highest rate of the generator and latency floor
+    /// Skip the measurements (a minute): highest rate of the generator, latency floor, and what a comparison can find
     #[arg(long)]
     quick: bool,
     #[command(flatten)]
@@ -41,7 +43,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
         if args.quick { args.database.open_if_there()? } else { Some(args.database.open_or_make()?) };
     let mut examination = Examination::of_this_host(&drivers);
     if !args.quick {
-        note("measuring the limits of this host, for at most half a minute; --quick skips this");
+        note("measuring this host, for at most a minute; --quick skips this");
         let bounds = bounds::measure(&examination.host, examination.disturbance)?;
         if let Some(store) = &mut store {
             // What was measured on a quiet host is worth more than what is measured beside a neighbour.
@@ -56,6 +58,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
             }
         }
         examination.bounds = Some(bounds);
+        examination.precision = Precision::measure()?;
     } else if let (Some(store), Some(host)) = (&store, HostBounds::fingerprint(&examination.host)) {
         examination.bounds = store.bounds(&host)?;
     }

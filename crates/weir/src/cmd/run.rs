@@ -4,6 +4,7 @@ mod baseline;
 mod plan;
 mod progress;
 mod resume;
+mod until;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use std::sync::atomic::AtomicBool;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 use weir_analysis::compare::Comparison;
-use weir_lab::{Bench, Ended, Overrides, Prepared, Source};
+use weir_lab::{Bench, Ended, LabError, Overrides, Prepared, Source};
 use weir_results::{Run, Store};
 use weir_rig::{Binary, Drivers};
 
@@ -25,6 +26,7 @@ use super::report::{self, Format, Wanted, tell};
 use super::scope::enter_scope;
 use crate::failure::{Exit, Failure};
 use baseline::Baseline;
+use until::{Look, Until};
 
 /// Arguments of `weir run`.
 #[derive(Debug, clap::Args)]
@@ -69,6 +71,13 @@ pub(crate) struct Args {
     /// Resume an interrupted run, or add --repeats to a finished one: its id, a prefix of the id, or `last`
     #[arg(long, value_name = "RUN")]
     resume: Option<String>,
+    /// Add repeats until the results are certain enough: the interval of each main value reaches no farther from the mean
+    /// than 5 % (CPU per request) or 10 % (throughput, p50); METRIC=SHARE changes a tolerance or adds one, like p99=25%
+    #[arg(long, value_name = "METRIC=SHARE,..", num_args = 0..=1, default_missing_value = "default")]
+    until: Option<Until>,
+    /// Maximum number of repeats of --until
+    #[arg(long, value_name = "N", default_value_t = 30, requires = "until")]
+    at_most: u32,
     /// Additional driver directory: one driver, or one directory per driver; may be repeated
     #[arg(long, value_name = "DIR")]
     drivers: Vec<PathBuf>,
@@ -83,6 +92,9 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
 }
+
+/// Repeats without a valid one after which --until gives up.
+const HOPELESS_FROM: u32 = 6;
 
 /// An outcome that fails the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -136,7 +148,8 @@ fn start(args: &Args, drivers: &Drivers) -> Result<Exit, Failure> {
     let source = Source::find(args.scenario.as_deref().unwrap_or_default())?;
     let checked = weir_lab::read(&source, &overrides, &known(drivers))?;
     let prepared = weir_lab::prepare(checked, drivers)?;
-    let run = weir_lab::new_run(&prepared, std::env::args().collect());
+    let mut run = weir_lab::new_run(&prepared, std::env::args().collect());
+    run.manifest.repeats_were_added = args.until.is_some();
     if args.plan {
         check_outputs(args, &run)?;
         if let Some(name) = &args.baseline {
@@ -208,7 +221,7 @@ fn go(
     }
     let weir = Binary::own()?;
     let bench = Bench { drivers, weir: &weir, stop: &stop, observer: watcher.as_ref() };
-    let ended = weir_lab::execute(run, prepared, store, &bench);
+    let ended = measured(args, run, prepared, store, &bench);
     drop(watcher);
     let how_to_resume = || format!("`{}` continues after the stored cells", args.resume_command(&run.id));
     match ended {
@@ -247,6 +260,70 @@ fn go(
                 compared => compared.transpose().map(|_| exit),
             }
         }
+    }
+}
+
+/// Measures what is left of `run`; with `--until`, repeat by repeat until its values are certain enough.
+fn measured(
+    args: &Args,
+    run: &Run,
+    prepared: &Prepared,
+    store: &mut Store,
+    bench: &Bench<'_>,
+) -> Result<Ended, LabError> {
+    let mut ended = weir_lab::execute(run, prepared, store, bench)?;
+    let Some(until) = &args.until else { return Ok(ended) };
+    while matches!(ended, Ended::Finished) {
+        let run = store.run(&run.id)?;
+        let repeats = run.plan.iter().map(|key| key.repeat + 1).max().unwrap_or(0);
+        let why = match until.look(&weir_analysis::summarize(&run, &store.cells(&run.id)?).points) {
+            Look::Reached => format!("--until: every value is certain enough after {repeats} repeats"),
+            Look::Open { values, .. } if repeats >= args.at_most => {
+                format!(
+                    "--until: stopped at {repeats} repeats (--at-most). Not certain enough: {}",
+                    values.join("; ")
+                )
+            }
+            Look::Open { values, is_hopeless: true } if repeats >= HOPELESS_FROM => format!(
+                "--until: stopped after {repeats} repeats: none was valid, so more would not help. Not certain enough: {}",
+                values.join("; ")
+            ),
+            Look::Open { .. } => {
+                let checked = weir_lab::read_again(&run, Some(repeats + 1), &known(bench.drivers))?;
+                let run = weir_lab::extended(&run, &checked)?;
+                ended = weir_lab::execute(&run, &weir_lab::prepare(checked, bench.drivers)?, store, bench)?;
+                continue;
+            }
+        };
+        bench.observer.note(&why);
+        return Ok(ended);
+    }
+    Ok(ended)
+}
+
+/// Adds repeats to stored runs, until it is interrupted.
+pub(crate) struct Extension {
+    drivers: Drivers,
+    stop: Arc<AtomicBool>,
+}
+
+impl Extension {
+    pub(crate) fn new() -> Result<Self, Failure> {
+        enter_scope();
+        Ok(Self { drivers: Drivers::load(&[])?, stop: interruptible()? })
+    }
+
+    /// Measures the run up to so many repeats; `false` if it was interrupted.
+    pub(crate) fn measure(&self, store: &mut Store, run_id: &str, repeats: u32) -> Result<bool, Failure> {
+        let run = store.run(run_id)?;
+        let checked = weir_lab::read_again(&run, Some(repeats), &known(&self.drivers))?;
+        let run = weir_lab::extended(&run, &checked)?;
+        let watcher = progress::watcher(&checked.scenario, run.plan.len());
+        let weir = Binary::own()?;
+        let bench =
+            Bench { drivers: &self.drivers, weir: &weir, stop: &self.stop, observer: watcher.as_ref() };
+        let ended = weir_lab::execute(&run, &weir_lab::prepare(checked, &self.drivers)?, store, &bench)?;
+        Ok(matches!(ended, Ended::Finished))
     }
 }
 

@@ -11,6 +11,7 @@ use crate::model::scale::Unit;
 const PANEL_WIDTH: f64 = 300.0;
 const PANELS_MAX: usize = 4;
 const VALUE_WIDTH: f64 = 84.0;
+const VALUE_WIDTH_MAX: f64 = 160.0;
 const ROW_HEIGHT: f64 = 26.0;
 const TITLE_HEIGHT: f64 = 34.0;
 const AXES_HEIGHT: f64 = 24.0;
@@ -129,16 +130,15 @@ fn draw_panel(svg: &mut Svg, panel: &Panel<'_>, (left, top): (f64, f64)) {
     let greatest = panel.bars.iter().map(|bar| high(bar.figure)).fold(f64::MIN_POSITIVE, f64::max);
     let names = panel.bars.iter().map(|bar| width_of(bar.name)).fold(50.0, f64::max);
     let zero = left + names.min(NAME_WIDTH_MAX) + 14.0;
-    let room = left + PANEL_WIDTH - VALUE_WIDTH - zero;
+    // Bounds are longer than single values.
+    let words = panel.bars.iter().map(|bar| width_of(&shown(bar.figure, panel.unit)) + 10.0);
+    let room = left + PANEL_WIDTH - words.fold(VALUE_WIDTH, f64::max).min(VALUE_WIDTH_MAX) - zero;
     let place = |value: f64| zero + (value / greatest).clamp(0.0, 1.0) * room;
     for (index, Bar { name, color, figure }) in panel.bars.iter().enumerate() {
         let middle = top + TITLE_HEIGHT + index as f64 * ROW_HEIGHT + ROW_HEIGHT / 2.0 - 4.0;
         svg.text((zero - 8.0, middle), Anchor::End, "ink", &shortened(name));
         let said = format!("{name}: {}", value_words(figure, panel.unit));
-        let value = match figure.is_bounded() {
-            true => value_words(figure, panel.unit),
-            false => figure.mean.map_or_else(|| "> timeout".into(), |mean| panel.unit.words(mean)),
-        };
+        let value = shown(figure, panel.unit);
         let end = place(figure.mean.unwrap_or(0.0));
         let class = if figure.is_valid() && !figure.is_bounded() {
             format!("f-{color}")
@@ -158,6 +158,14 @@ fn draw_panel(svg: &mut Svg, panel: &Panel<'_>, (left, top): (f64, f64)) {
         let is_known = figure.is_valid() || figure.is_bounded();
         let (words, ink) = if is_known { (value, "ink") } else { (format!("({value})"), "soft") };
         svg.text((place(high(figure)).max(end) + 8.0, middle), Anchor::Start, ink, &words);
+    }
+}
+
+/// The value beside a bar: its bounds, or the mean without its interval.
+fn shown(figure: &Figure, unit: Unit) -> String {
+    match figure.is_bounded() {
+        true => value_words(figure, unit),
+        false => figure.mean.map_or_else(|| "> timeout".into(), |mean| unit.words(mean)),
     }
 }
 

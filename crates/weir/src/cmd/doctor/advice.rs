@@ -1,7 +1,7 @@
 //! What follows from an examination.
 
-use weir_results::Thresholds;
 use weir_results::words::counted;
+use weir_results::{HostProcess, Thresholds};
 
 use super::examination::Examination;
 
@@ -10,6 +10,9 @@ use super::examination::Examination;
 const DATA_SHARE: f64 = 0.25;
 /// Under this many CPUs the gateway's limit is a quota, which pauses it.
 const WHOLE_CPU: f64 = 1.0;
+/// Cores from which on a process is named, and how many are.
+const NAMED_CORES: f64 = 0.01;
+const NAMED: usize = 3;
 
 /// The greatest CPU limit of the data plane with which its limit binds first; whole CPUs where there are enough.
 pub(super) fn data_cpus_max(cpus: u32) -> f64 {
@@ -40,17 +43,15 @@ pub(super) fn sentences(examination: &Examination, thresholds: &Thresholds) -> V
     if let Some(share) = examination.disturbance {
         let disturbed = share.steal + share.others;
         let limit = thresholds.disturbed_share;
+        let used = format!("Other processes used {:.1} % of this host in the last second", disturbed * 100.0);
         sentences.push(match disturbed > limit {
             true => format!(
-                "Others took {:.1} % of this host in the last second: above {:.0} %, cells would be called \
-                 host-noise.",
-                disturbed * 100.0,
-                limit * 100.0
+                "{used}: above {:.0} %, so some values have bounds only{}. Stop them, or pin them to CPUs that weir \
+                 does not use (`taskset`).",
+                limit * 100.0,
+                busiest(&examination.busiest)
             ),
-            false => format!(
-                "Other processes used {:.1} % of this host in the last second: quiet enough.",
-                disturbed * 100.0
-            ),
+            false => format!("{used}: quiet enough."),
         });
     }
     if let Some(ceiling) = examination.bounds.as_ref().and_then(|bounds| bounds.ceiling) {
@@ -68,7 +69,16 @@ pub(super) fn sentences(examination: &Examination, thresholds: &Thresholds) -> V
     if !missing.is_empty() {
         sentences.push(format!("Missing gateways: {}.", missing.join(", ")));
     }
+    sentences.extend(examination.precision.map(|precision| precision.words()));
     sentences
+}
+
+/// `; busiest: cc1 (pid 42) 0.93 of a core`.
+fn busiest(processes: &[HostProcess]) -> String {
+    let named = processes.iter().filter(|process| process.cores >= NAMED_CORES).take(NAMED);
+    let words: Vec<String> =
+        named.map(|of| format!("{} (pid {}) {:.2} of a core", of.name, of.pid, of.cores)).collect();
+    if words.is_empty() { String::new() } else { format!("; busiest: {}", words.join(", ")) }
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ const HALVINGS: u32 = 7;
 const ATTEMPTS: u32 = 4;
 
 /// weir's own origin, as long as it is measured against.
-struct Origin {
+pub(super) struct Origin {
     child: Child,
     address: String,
 }
@@ -42,8 +42,8 @@ pub(super) fn measure(host: &Manifest, watched: Option<HostShare>) -> Result<Hos
     })?;
     let origin = Origin::start()?;
     let begun = Instant::now();
-    let floor = origin.drive(ModelSpec::default(), 1)?;
-    let closed = origin.drive(ModelSpec::default(), CONNECTIONS)?;
+    let floor = origin.drive(ModelSpec::default(), 1, TRIAL_NS)?;
+    let closed = origin.drive(ModelSpec::default(), CONNECTIONS, TRIAL_NS)?;
     if closed.requests.completed == 0 {
         let message = "the built-in origin sent no response on loopback";
         return Err(Failure::environment(message, "check whether a firewall blocks loopback"));
@@ -55,7 +55,7 @@ pub(super) fn measure(host: &Manifest, watched: Option<HostShare>) -> Result<Hos
             if begun.elapsed() > BEGIN_BEFORE || failure.is_some() {
                 return None;
             }
-            match origin.drive(ModelSpec::open(rate_per_s, Spacing::Poisson), CONNECTIONS) {
+            match origin.drive(ModelSpec::open(rate_per_s, Spacing::Poisson), CONNECTIONS, TRIAL_NS) {
                 Ok(result) => match kept(rate_per_s, &result) {
                     None => {}
                     found => return found,
@@ -104,7 +104,7 @@ fn highest<T>(least: f64, most: f64, halvings: u32, mut holds: impl FnMut(f64) -
 
 impl Origin {
     /// Starts it as a process of its own, as a run does.
-    fn start() -> Result<Self, Failure> {
+    pub(super) fn start() -> Result<Self, Failure> {
         let failed = |error: std::io::Error| {
             let message = format!("cannot start the built-in origin: {error}");
             Failure::environment(message, "`weir doctor --quick` skips the measurement")
@@ -129,8 +129,13 @@ impl Origin {
         }
     }
 
-    /// Drives a trial.
-    fn drive(&self, model: ModelSpec, connections: u32) -> Result<LoadResult, Failure> {
+    /// Drives a load of that length.
+    pub(super) fn drive(
+        &self,
+        model: ModelSpec,
+        connections: u32,
+        duration_ns: u64,
+    ) -> Result<LoadResult, Failure> {
         let get =
             RequestSpec { headers: vec![("Host".into(), self.address.clone())], ..RequestSpec::default() };
         let spec = LoadSpec {
@@ -140,7 +145,7 @@ impl Origin {
             connections,
             workers: WORKERS,
             warmup_ns: WARMUP_NS,
-            duration_ns: Some(TRIAL_NS),
+            duration_ns: Some(duration_ns),
             timeout_ns: TIMEOUT_NS,
             ..LoadSpec::default()
         };

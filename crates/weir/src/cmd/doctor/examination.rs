@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Serialize;
-use weir_results::{HostBounds, HostShare, Manifest, Thresholds};
+use weir_results::{HostBounds, HostProcess, HostShare, Manifest, Thresholds};
 use weir_rig::{CgroupVersion, Driver, Drivers, Rig};
 
 use super::advice;
+use super::precision::Precision;
 
 /// How long the host is watched for others' load.
 const WATCH: Duration = Duration::from_secs(1);
@@ -26,6 +27,10 @@ pub(super) struct Examination {
     pub(super) disturbance: Option<HostShare>,
     /// The greatest CPU limit of the data plane with which the gateway's limit binds first.
     pub(super) data_cpus_max: f64,
+    /// The processes that used the most CPU time meanwhile.
+    pub(super) busiest: Vec<HostProcess>,
+    /// What a comparison can find on this host.
+    pub(super) precision: Option<Precision>,
     /// What the host can be measured with, now or as measured before.
     pub(super) bounds: Option<HostBounds>,
     /// What follows from it, in sentences.
@@ -78,6 +83,8 @@ impl Examination {
         let limits = limits(weir_rig::try_limits());
         host.cgroup = Some(limits.cgroup.to_owned());
         let cpus = host.cpus.unwrap_or(1);
+        let (disturbance, busiest) = weir_rig::disturbance(WATCH).unzip();
+        let busiest = busiest.unwrap_or_default();
         Self {
             gateways,
             limits,
@@ -85,7 +92,9 @@ impl Examination {
             timer_slack_ns: fs::read_to_string("/proc/self/timerslack_ns")
                 .ok()
                 .and_then(|ns| ns.trim().parse().ok()),
-            disturbance: weir_rig::disturbance(WATCH),
+            disturbance,
+            busiest,
+            precision: None,
             data_cpus_max: advice::data_cpus_max(cpus),
             host,
             bounds: None,

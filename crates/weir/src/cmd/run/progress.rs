@@ -125,6 +125,7 @@ impl Observer for Bar {
     }
 
     fn cell_started(&self, key: &CellKey, progress: Progress) {
+        self.bar.set_length(progress.planned as u64);
         self.bar.set_position(progress.done as u64);
         self.bar.set_message(format!("{}: {}", self.lines.left(progress), self.lines.name(key)));
     }

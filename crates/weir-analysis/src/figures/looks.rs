@@ -1,0 +1,111 @@
+//! Intervals of values that were looked at more than once (`docs/method.md#looks`).
+//!
+//! A t interval holds for a number of repeats that was fixed beforehand. Where repeats are added until the result is sharp
+//! enough, some look is lucky. The intervals here hold at all looks together, whenever one stops: a sequential t confidence
+//! sequence. With n values, t the statistic of their mean and c² = [`PRECISION`], the Bayes factor
+//!
+//! ```text
+//! B = sqrt(c² / (n + c²)) ((1 + x) / (1 + x c² / (n + c²)))^(n/2),   x = t² / (n - 1)
+//! ```
+//!
+//! for a normal effect of variance 1 / c² in units of the standard deviation, whose scale has the right Haar prior, is a
+//! test martingale: it ever exceeds 1 / a with a probability of at most a (Ville). The interval has the means at which B is
+//! below 1 / a (Lai, *Annals of Statistics* 4, 1976; Wang and Ramdas, arXiv:2310.03722).
+
+/// c²: with a tenth the interval is narrowest from about ten repeats on.
+const PRECISION: f64 = 0.1;
+
+/// How often a value was looked at while its repeats were measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Looks {
+    /// Once, after as many repeats as were planned.
+    #[default]
+    Once,
+    /// After any number of them.
+    Any,
+}
+
+/// Half the width of the interval at the two-sided `level` of error, in standard errors of a mean of `n` values; infinite
+/// for so few values that nothing can be said.
+pub(crate) fn reach(n: f64, level: f64) -> f64 {
+    let shrink = PRECISION / (n + PRECISION);
+    let bound = (shrink.sqrt() * level).powf(-2.0 / n);
+    if bound * shrink >= 1.0 {
+        return f64::INFINITY;
+    }
+    let x = (bound - 1.0) / (1.0 - bound * shrink);
+    (x * (n - 1.0)).sqrt()
+}
+
+/// The least level of error at which the interval ends before `distance`, in standard errors of a mean of `n` values.
+pub(crate) fn p_value(n: f64, distance: f64) -> f64 {
+    if distance <= 0.0 {
+        return 1.0;
+    }
+    let shrink = PRECISION / (n + PRECISION);
+    let x = distance.powi(2) / (n - 1.0);
+    let log_factor = 0.5 * shrink.ln() + 0.5 * n * ((1.0 + x) / (1.0 + x * shrink)).ln();
+    (-log_factor).exp().min(1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figures::interval::t_quantile;
+
+    #[test]
+    fn the_interval_ends_where_the_factor_reaches_the_level() {
+        for n in [5.0, 10.0, 30.0, 1_000.0] {
+            for level in [0.05, 0.01] {
+                let reach = reach(n, level);
+                assert!((p_value(n, reach) / level - 1.0).abs() < 1e-9, "{n} {level}");
+                assert!(reach > t_quantile(1.0 - level, n as usize - 1), "wider than for one look");
+            }
+        }
+        assert_eq!(reach(2.0, 0.01), f64::INFINITY);
+        assert_eq!(p_value(10.0, 0.0), 1.0);
+        assert!((3.5..4.5).contains(&reach(10.0, 0.05)), "{}", reach(10.0, 0.05));
+    }
+
+    /// Normal numbers by Box and Muller, from a linear congruential generator.
+    struct Normal(u64);
+
+    impl Normal {
+        fn uniform(&mut self) -> f64 {
+            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            ((self.0 >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
+        }
+
+        fn next(&mut self) -> f64 {
+            (-2.0 * self.uniform().ln()).sqrt() * (std::f64::consts::TAU * self.uniform()).cos()
+        }
+    }
+
+    #[test]
+    fn of_a_thousand_sequences_looked_at_after_every_repeat_one_percent_is_called_different() {
+        let (sequences, repeats, level) = (1_000, 60, 0.01);
+        let mut normal = Normal(7);
+        let [mut at_once, mut at_any] = [0, 0];
+        for _ in 0..sequences {
+            let (mut sum, mut squares) = (0.0, 0.0);
+            let [mut once, mut any] = [false, false];
+            for n in 1..=repeats {
+                let value = normal.next();
+                sum += value;
+                squares += value * value;
+                if n < 2 {
+                    continue;
+                }
+                let count = f64::from(n);
+                let variance = (squares - sum * sum / count) / (count - 1.0);
+                let distance = (sum / count).abs() / (variance / count).sqrt();
+                once |= distance > t_quantile(1.0 - level, n as usize - 1);
+                any |= p_value(count, distance) < level;
+            }
+            at_once += u32::from(once);
+            at_any += u32::from(any);
+        }
+        assert!(at_any <= 10, "{at_any} of {sequences}");
+        assert!(at_once > 50, "t intervals, looked at again and again: {at_once} of {sequences}");
+    }
+}

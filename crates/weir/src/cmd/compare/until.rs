@@ -1,0 +1,70 @@
+//! `--until decided`: more repeats of the run of both sides, until every verdict is decided.
+
+use weir_analysis::compare::{Comparison, Dataset, RunSource, Source, Verdict};
+use weir_results::words::counted;
+
+use super::super::output::note;
+use super::super::run::Extension;
+use super::Args;
+use crate::failure::Failure;
+
+/// What verdicts are to come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Until {
+    /// Every verdict is better, worse or same
+    Decided,
+}
+
+/// Adds repeats to the run that both sides are of.
+pub(super) struct More {
+    run_id: String,
+    extension: Extension,
+}
+
+impl More {
+    /// For two gateways of one stored run: only these are measured in turns.
+    pub(super) fn of(args: &Args, a: &Dataset, b: &Dataset) -> Result<Self, Failure> {
+        let run_of = |side: &Dataset| match &side.source {
+            Source::Run(source) => Some(RunSource::clone(source).run.id),
+            Source::Foreign { .. } => None,
+        };
+        match (run_of(a), run_of(b)) {
+            (Some(a), Some(b)) if a == b && args.a.contains(':') && args.b.contains(':') => {
+                Ok(Self { run_id: a, extension: Extension::new()? })
+            }
+            _ => Err(Failure::wrong_use(
+                "--until decided: A and B are not two gateways of one stored run",
+                "run both versions in one scenario, then compare RUN:old with RUN:new",
+            )),
+        }
+    }
+
+    /// Whether another repeat was measured after this look; where not, it says why.
+    pub(super) fn measured(&self, args: &Args, comparison: &Comparison) -> Result<bool, Failure> {
+        let mut store = args.database.open_to_resume()?;
+        let plan = store.run(&self.run_id)?.plan;
+        let repeats = plan.iter().map(|key| key.repeat + 1).max().unwrap_or(0);
+        let undecided = undecided(comparison);
+        let after = counted(repeats.into(), "repeat");
+        if undecided.is_empty() {
+            note(format_args!("--until: every verdict is decided after {after}"));
+            return Ok(false);
+        }
+        if repeats >= args.at_most {
+            note(format_args!(
+                "--until: stopped at {after} (--at-most). Undecided: {}",
+                undecided.join("; ")
+            ));
+            return Ok(false);
+        }
+        self.extension.measure(&mut store, &self.run_id, repeats + 1)
+    }
+}
+
+/// The metrics without a decision, with their loads.
+fn undecided(comparison: &Comparison) -> Vec<String> {
+    let points = comparison.points.iter();
+    let figures = points.flat_map(|point| point.figures.iter().map(move |figure| (point, figure)));
+    let undecided = figures.filter(|(_, figure)| figure.verdict == Some(Verdict::Undecided));
+    undecided.map(|(point, figure)| format!("{} at {}", figure.measure.title(), point.load)).collect()
+}
