@@ -10,6 +10,7 @@ import math
 import statistics
 
 from checks import Disagreement, expect
+import comparing
 import noise
 
 GATEWAYS = "[weir, nginx]"
@@ -33,9 +34,9 @@ QUARTER = "steady-25-both"
 Value = collections.namedtuple("Value", "state mean low high")
 
 
-def measured(rig, repeats):
-    """A quickstart; its JSON and how long its plan and the run took."""
-    options = ["--json", "--set", f"gateways={GATEWAYS}", "--repeats", str(repeats), "--db", rig.folder / "noise.db"]
+def measured(rig, repeats, *more):
+    """A quickstart; its JSON."""
+    options = [*more, "--json", "--set", f"gateways={GATEWAYS}", "--repeats", str(repeats), "--db", rig.folder / "noise.db"]
     command = [rig.weir, "run", "quickstart", *options, "--out", rig.folder / "noise"]
     done = rig.processes.run(command, None, rig.folder / "noise.json", RUN_S_MAX)
     if not done.output.strip():
@@ -155,4 +156,60 @@ def tenth_of_a_core(result, reference, per_cell_s):
     expect(took <= TIME_MAX, f"{TENTH}: the run took {took:.2f} times a quiet one")
 
 
-CHECKS = [noise_is_bounded]
+def noise_claims_nothing(rig):
+    """Beside a neighbour that uses a tenth of a core, one gateway under two names is neither better nor worse."""
+    repeats = comparing.REPEATS_QUICK if rig.quick else comparing.REPEATS
+    claimed = []
+    for number in range(comparing.RUNS_QUICK if rig.quick else comparing.RUNS):
+        with noise.running(TENTH, seed=number + 1):
+            comparing.measured(rig, comparing.TWICE, comparing.LOADS, repeats, "1s")
+        _, comparison = comparing.compared(rig, "old", "new")
+        figures = list(comparing.judged(comparison))
+        print(f"    run {number + 1}:\n" + "\n".join(f"      {words}" for _, words in figures), flush=True)
+        expect(figures, "metrics are judged")
+        claimed += [words for figure, words in figures if figure["verdict"] in ("better", "worse")]
+    yield
+    expect(not claimed, f"nothing is called better or worse: {claimed}")
+
+
+def until_stops(rig):
+    """`--until` adds repeats until the intervals are narrow enough or no more are allowed, and says why it stops."""
+    for tolerances, at_most in (("cpu=100%,p50=100%,throughput=100%", 12), ("cpu=0.01%", 4)):
+        options = ["--until", tolerances, "--at-most", str(at_most), "--db", rig.folder / "until.db", "--json"]
+        command = [rig.weir, "run", "quickstart", "--gateway", "weir", *options, "--out", rig.folder / "until"]
+        done = rig.processes.run(command, None, rig.folder / "until.json", RUN_S_MAX)
+        result = json.loads(done.output)
+        said = next((line for line in done.errors.splitlines() if line.startswith("--until: ")), "")
+        repeats = result["run"]["scenario"]["repeats"]
+        expect(result["run"]["manifest"]["repeats_were_added"], "the run is marked: its intervals hold at every look")
+        if at_most == 4:
+            expect(repeats == at_most and "(--at-most)" in said, f"{repeats} repeats: {said}")
+        else:
+            expect(f"after {repeats} repeats" in said or "(--at-most)" in said, f"{repeats} repeats: {said}")
+    yield
+
+
+def tails_need_seconds(rig):
+    """In a run of seconds the p99.9 is no headline, and the report says of which it is."""
+    result = measured(rig, REPEATS, "--quick")
+    yield
+    said = [words for point in result["summary"]["points"] for words in point["conclusions"] if "seconds hold slower requests" in words]
+    rows = [row for point in result["summary"]["points"] if point["model"] == "open" for row in point["rows"] if row["gateway"] == "weir"]
+    tail = dict(rows[0]["latency_ns"])["p999"]
+    expect(not tail["headline"] and said and "p99.9 of weir" in said[0], f"{said}")
+
+
+def doctor_says_what_it_can_decide(rig):
+    """`weir doctor` ends with the differences that a comparison finds here, and names a neighbour."""
+    with noise.running("steady-25-both"):
+        done = rig.processes.run([rig.weir, "doctor", "--json", "--db", rig.folder / "doctor.db"], None, rig.folder / "doctor.json", 120)
+    examination = json.loads(done.output)
+    yield
+    expect("python3" in " ".join(examination["advice"]), "the neighbour is named")
+    said = examination["advice"][-1]
+    expect(said.startswith("In 10 minutes, ") and "p99 has bounds only" in said, said)
+    precision = examination["precision"]
+    expect(all(0 < share for share in precision.values()), f"{precision}")
+
+
+CHECKS = [noise_is_bounded, noise_claims_nothing, until_stops, tails_need_seconds, doctor_says_what_it_can_decide]

@@ -10,6 +10,11 @@ const CPU_PER_SHARE: f64 = 0.7;
 /// Utilization above which the queue behind a stalled part is no longer estimated by it.
 const UTILIZATION_MAX: f64 = 0.9;
 
+/// The share by which CPU time per request can have moved, to either side, if others took the share `taken` of the host.
+pub fn noise_margin(taken: f64) -> f64 {
+    CPU_PER_SHARE * taken
+}
+
 /// What processes outside the rig can have done to a load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct NoiseEstimate {
@@ -35,7 +40,7 @@ impl NoiseEstimate {
         let stalled = stalled.min(1.0);
         let taken_share = host.steal + host.others;
         let busy = utilization(evidence).min(UTILIZATION_MAX);
-        Some(Self { stalled, delayed: (stalled / (1.0 - busy)).min(1.0), cpu: CPU_PER_SHARE * taken_share })
+        Some(Self { stalled, delayed: (stalled / (1.0 - busy)).min(1.0), cpu: noise_margin(taken_share) })
     }
 }
 

@@ -1,4 +1,4 @@
-//! The closed list of reasons, and which metrics each of them voids.
+//! The closed list of reasons, and the metrics that values belong to.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,29 +25,6 @@ pub(crate) mod value {
     pub(crate) const CORES: &str = "cores";
     /// Peak memory.
     pub(crate) const MEMORY: &str = "memory";
-}
-
-const ALL: &[Metric] = &[Metric::Throughput, Metric::Latency, Metric::Cpu];
-const LATENCY_ONLY: &[Metric] = &[Metric::Latency];
-
-/// The metrics that a reason voids.
-///
-/// Only two reasons leave something standing. *Overloaded* and *throttled* say that the gateway had more
-/// work than its limit allows: it carried what it could and spent what it spent, but the times are a
-/// queue's length or a quota's pauses. Every other reason means that the load point was not the one in
-/// the cell's name. CPU time per request depends on the load point, so it falls with the rest.
-pub fn voids(reason: Reason) -> &'static [Metric] {
-    match reason {
-        Reason::Overloaded | Reason::Throttled => LATENCY_ONLY,
-        Reason::GeneratorLimited
-        | Reason::UpstreamLimited
-        | Reason::HostNoise
-        | Reason::Errors
-        | Reason::NotStationary
-        | Reason::Noisy
-        | Reason::Implausible
-        | Reason::LimitNotApplied => ALL,
-    }
 }
 
 /// `host-noise in 2 of 3 repeats, throttled in 1 of 3 repeats`; empty without reasons.
@@ -127,7 +104,6 @@ mod tests {
             Reason::LimitNotApplied,
         ] {
             assert_eq!(serde_json::to_value(reason).unwrap(), reason_name(reason));
-            assert!(voids(reason).contains(&Metric::Latency), "{reason:?} voids at least latency");
         }
     }
 }

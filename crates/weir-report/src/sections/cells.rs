@@ -1,6 +1,6 @@
 //! Every load of every cell, with its verdicts and the evidence for them.
 
-use weir_analysis::{axes_words, bound_name, quantity, reason_name, voids};
+use weir_analysis::{axes_words, bound_name, quantity, reason_name};
 use weir_results::{Cell, CellKey, CellOutcome, Measurement, Reason, is_baseline};
 
 use crate::model::{Chip, Column, Entry, KEEP, Table, Tone};
@@ -106,19 +106,16 @@ fn figures(measurement: &Measurement, direct: bool) -> Vec<Entry> {
     ]
 }
 
-/// `valid`, or a chip per reason; one that voids latency alone says so.
+/// `valid`, or a chip per reason; one that affects only latency says so.
 pub(crate) fn chips(measurement: &Measurement, direct: bool) -> Vec<Chip> {
     let verdicts = &measurement.judgement.verdicts;
-    let mut reasons: Vec<Reason> =
-        [&verdicts.throughput, &verdicts.latency, &verdicts.cpu].into_iter().flatten().copied().collect();
-    reasons.sort();
-    reasons.dedup();
+    let reasons = verdicts.reasons();
     if reasons.is_empty() {
         return vec![Chip { text: "valid".into(), tone: Tone::Good }];
     }
     let chip = |reason: Reason| {
         let name = reason_name(reason);
-        if voids(reason).len() == 1 {
+        if !verdicts.throughput.contains(&reason) && !verdicts.cpu.contains(&reason) {
             Chip { text: format!("{name}: latency"), tone: Tone::Plain }
         } else {
             // A direct baseline that the rig limits is no news.

@@ -69,7 +69,8 @@ pub(super) fn sentences(examination: &Examination, thresholds: &Thresholds) -> V
     if !missing.is_empty() {
         sentences.push(format!("Missing gateways: {}.", missing.join(", ")));
     }
-    sentences.extend(examination.precision.map(|precision| precision.words()));
+    let taken = examination.disturbance.map_or(0.0, |share| share.steal + share.others);
+    sentences.extend(examination.precision.map(|precision| precision.words(taken)));
     sentences
 }
 

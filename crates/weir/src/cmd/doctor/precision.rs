@@ -2,9 +2,10 @@
 
 use serde::Serialize;
 use weir_analysis::compare::smallest_difference;
+use weir_analysis::noise_margin;
 use weir_analysis::quantity::percent_short;
 use weir_engine::{ModelSpec, Spacing};
-use weir_results::LoadResult;
+use weir_results::{LoadResult, Thresholds};
 
 use super::bounds::Origin;
 use crate::failure::Failure;
@@ -57,8 +58,13 @@ impl Precision {
         Ok(repeats.precision())
     }
 
-    pub(super) fn words(&self) -> String {
-        let of = |share: f64| match share {
+    /// `taken` is the share of the host that others take. A value that they can move beyond its tolerance has bounds only.
+    pub(super) fn words(&self, taken: f64) -> String {
+        let thresholds = Thresholds::default();
+        let is_noisy = taken > thresholds.disturbed_share;
+        let margin = noise_margin(taken);
+        let of = |share: f64, is_bounded: bool| match share {
+            _ if is_noisy && is_bounded => "no size".to_owned(),
             share if share > USEFUL_MAX => format!("more than {}", percent_short(USEFUL_MAX)),
             share if share >= 0.1 => format!("{:.0} %", share * 100.0),
             share => percent_short((share * 1_000.0).round() / 1_000.0),
@@ -66,10 +72,10 @@ impl Precision {
         format!(
             "In {MINUTES:.0} minutes, a comparison of two gateways here finds differences of {} in CPU per request, {} in \
              throughput and {} in p99.",
-            of(self.cpu),
-            of(self.throughput),
-            of(self.p99)
-        )
+            of(self.cpu, margin > thresholds.cpu_tolerance),
+            of(self.throughput, margin > thresholds.throughput_tolerance),
+            of(self.p99, true)
+        ) + if is_noisy { " Beside this noise, p99 has bounds only." } else { "" }
     }
 }
 
@@ -119,12 +125,18 @@ mod tests {
 
     #[test]
     fn differences_are_told_as_one_says_them() {
-        let words = Precision { cpu: 0.0412, throughput: 0.093, p99: 0.402 }.words();
+        let words = Precision { cpu: 0.0412, throughput: 0.093, p99: 0.402 }.words(0.01);
         assert_eq!(
             words,
             "In 10 minutes, a comparison of two gateways here finds differences of 4.1 % in CPU per request, 9.3 % in \
              throughput and 40 % in p99."
         );
-        assert!(Precision { cpu: 0.1, throughput: 0.1, p99: 3.0 }.words().contains("more than 200 % in p99"));
+        let wide = Precision { cpu: 0.1, throughput: 0.1, p99: 3.0 };
+        assert!(wide.words(0.0).contains("more than 200 % in p99"));
+        let noisy = wide.words(0.1);
+        assert!(
+            noisy.contains("of no size in CPU per request, 10 % in throughput and no size in p99. "),
+            "{noisy}"
+        );
     }
 }

@@ -181,10 +181,7 @@ fn load_figures(m: &Measurement) -> Option<String> {
     ];
     figures.extend(m.cpu_us_per_request.map(|us| format!("{} CPU/request", quantity::time_ns(us * 1e3))));
     figures.push(format!("bound by {}", bound_name(m.judgement.bound_by)));
-    let verdicts = &m.judgement.verdicts;
-    let mut reasons = [&verdicts.throughput[..], &verdicts.latency, &verdicts.cpu].concat();
-    reasons.sort_unstable();
-    reasons.dedup();
+    let reasons = m.judgement.verdicts.reasons();
     figures.extend(reasons.into_iter().map(|reason| reason_name(reason).to_owned()));
     Some(format!("{} {}", m.load, figures.join(", ")))
 }
