@@ -4,8 +4,8 @@ mod part;
 
 use weir_analysis::{bound_name, reason_name};
 use weir_results::{
-    ArrivalModel, CellOutcome, Errors, GeneratorEvidence, LoadResult, Protocol, Reason, Requests, TimesNs,
-    Verdicts,
+    ArrivalModel, Bounds, CellOutcome, Errors, GeneratorEvidence, LoadResult, Protocol, Reason, Requests,
+    TimesNs, Verdicts,
 };
 
 use crate::entry::{Entry, Set, sum};
@@ -47,6 +47,7 @@ pub(crate) fn columns() -> Vec<Column> {
     columns.extend(times("lateness_ns", |entry| entry.result()?.lateness_ns));
     columns.extend(answers());
     columns.extend(verdicts());
+    columns.extend(bounds());
     columns.push(Column::float("cpu_us_per_request", |entry| entry.whole()?.cpu_us_per_request));
     columns.extend(part::columns());
     columns.extend(host());
@@ -211,6 +212,26 @@ fn answers() -> Vec<Column> {
 fn responses(result: &LoadResult, class: u8) -> u64 {
     let of_class = |status: &str| status.len() == 3 && status.as_bytes().first() == Some(&(b'0' + class));
     sum(result.status.iter().filter(|(status, _)| of_class(status)).map(|(_, count)| *count))
+}
+
+/// Values whose bounds have columns: the column, and the name of the value among the bounds.
+const BOUNDED: [(&str, &str); 5] = [
+    ("rate_per_s", "throughput"),
+    ("cpu_us_per_request", "cpu"),
+    ("latency_ns_p50", "p50"),
+    ("latency_ns_p99", "p99"),
+    ("latency_ns_p999", "p999"),
+];
+
+/// Both sides of the values that a disturbance can have moved; empty where a side is unknown, or the value exact.
+fn bounds() -> Vec<Column> {
+    let sides: [(&str, fn(&Bounds) -> Option<f64>); 2] = [("low", |of| of.low), ("high", |of| of.high)];
+    let column = |(column, name): (&str, &'static str), (side, of): (&str, fn(&Bounds) -> Option<f64>)| {
+        Column::float(format!("{column}_{side}"), move |entry| {
+            of(entry.whole()?.judgement.bounds.as_ref()?.get(name)?)
+        })
+    };
+    BOUNDED.into_iter().flat_map(|of| sides.map(|side| column(of, side))).collect()
 }
 
 /// What bounds the load and which of its figures count; the same in the rows of its steps and routes.

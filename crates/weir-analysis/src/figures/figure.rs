@@ -99,7 +99,7 @@ pub struct Figure {
 
 impl Figure {
     /// A figure of positive values; intervals on logarithms.
-    pub(crate) fn of(repeats: Vec<Repeated>) -> Self {
+    pub fn of(repeats: Vec<Repeated>) -> Self {
         Self::with(repeats, Method::default())
     }
 
