@@ -117,8 +117,8 @@ pub struct Scenario {
     /// Repeats of every cell, each with fresh processes.
     #[serde(default = "default_repeats")]
     pub repeats: u32,
-    /// How often a load is measured again because the host disturbed it or, in open loop, its generator sent late; the
-    /// least spoiled attempt counts.
+    /// How often a load is measured again after host noise or, in open loop, late sends of its generator; the least
+    /// disturbed attempt counts. All retries of a run take at most half of its planned time.
     #[serde(default = "default_retries")]
     pub retries: u32,
     /// Whether each block has a second direct cell, a twin of the first: how far the two are apart is the rig's own
