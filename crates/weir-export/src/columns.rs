@@ -225,8 +225,8 @@ const BOUNDED: [(&str, &str); 5] = [
 
 /// Both sides of the values that a disturbance can have moved; empty where a side is unknown, or the value exact.
 fn bounds() -> Vec<Column> {
-    let sides: [(&str, fn(&Bounds) -> Option<f64>); 2] = [("low", |of| of.low), ("high", |of| of.high)];
-    let column = |(column, name): (&str, &'static str), (side, of): (&str, fn(&Bounds) -> Option<f64>)| {
+    let sides: [Named<Bounds, Option<f64>>; 2] = [("low", |of| of.low), ("high", |of| of.high)];
+    let column = |(column, name): (&str, &'static str), (side, of): Named<Bounds, Option<f64>>| {
         Column::float(format!("{column}_{side}"), move |entry| {
             of(entry.whole()?.judgement.bounds.as_ref()?.get(name)?)
         })
