@@ -43,6 +43,6 @@ pub use summary::{Summary, summarize};
 pub use verdicts::effects::cpu_us_per_request;
 pub use verdicts::estimate::noise_margin;
 pub use verdicts::evidence::Evidence;
-pub use verdicts::host_noise::host_noise;
+pub use verdicts::host_noise::{busiest_words, host_noise};
 pub use verdicts::judge::judge;
 pub use verdicts::reasons::{Metric, reason_name, reason_times};

@@ -36,6 +36,14 @@ pub struct Run {
     pub manifest: Manifest,
 }
 
+impl Run {
+    /// Repeats of the plan; 0 without cells.
+    #[must_use]
+    pub fn repeats(&self) -> u32 {
+        self.plan.iter().map(|key| key.repeat + 1).max().unwrap_or(0)
+    }
+}
+
 /// An objective; what is `None` is not asked.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Objective {

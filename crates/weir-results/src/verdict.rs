@@ -87,7 +87,7 @@ pub struct Bounds {
     pub high: Option<f64>,
     /// What can have moved it; at least one reason.
     pub reasons: Vec<Reason>,
-    /// Whether it is valid all the same.
+    /// Whether both sides lie within the tolerance, so that the value is valid.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_valid: bool,
 }

@@ -102,6 +102,15 @@ pub(crate) struct Effect {
 }
 
 impl Effect {
+    /// Another part of the rig limited the gateway, which could have carried more.
+    pub(crate) const LIMITED_BY_RIG: Self = Self {
+        throughput: Factors::AT_LEAST,
+        latency: Ranks::AT_MOST,
+        cores: Factors::AT_LEAST,
+        memory: Factors::AT_LEAST,
+        ..Self::UNKNOWN
+    };
+
     /// Nothing is known of any value.
     pub(crate) const UNKNOWN: Self = Self {
         throughput: Factors::UNKNOWN,

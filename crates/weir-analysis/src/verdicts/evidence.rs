@@ -21,7 +21,7 @@ pub struct Evidence<'a> {
     pub host_cores: u32,
     /// The busiest processes outside the rig.
     pub busiest: &'a [HostProcess],
-    /// Whether every limit that was asked for is in force.
+    /// Whether every limit of the scenario was applied.
     pub limits_applied: bool,
     /// The least latency that this host can have, nanoseconds.
     pub loopback_floor_ns: Option<u64>,

@@ -10,7 +10,8 @@ const NAMED_CORES: f64 = 0.01;
 const NAMED: usize = 3;
 
 /// `; busiest: rustc (pid 42) 0.93 of a core, cargo (pid 7) 0.10 of a core`, or nothing where none was seen.
-pub(crate) fn busiest_words(busiest: &[HostProcess]) -> String {
+#[must_use]
+pub fn busiest_words(busiest: &[HostProcess]) -> String {
     let named = busiest.iter().filter(|process| process.cores >= NAMED_CORES);
     let words = named.map(|of| format!("{} (pid {}) {}", of.name, of.pid, of_a_core(of.cores)));
     busiest_of(words.collect())

@@ -515,23 +515,10 @@ impl Case<'_> {
     fn effect(&self, reason: Reason, context: &Context<'_>) -> Effect {
         match reason {
             Reason::GeneratorLimited if self.open() => self.late_effect(),
-            Reason::GeneratorLimited => Effect {
-                throughput: Factors::AT_LEAST,
-                latency: Ranks::AT_MOST,
-                cores: Factors::AT_LEAST,
-                memory: Factors::AT_LEAST,
-                ..Effect::UNKNOWN
-            },
             Reason::UpstreamLimited if self.is_carried() => {
                 Effect { latency: Ranks::AT_MOST, ..Effect::NONE }
             }
-            Reason::UpstreamLimited => Effect {
-                throughput: Factors::AT_LEAST,
-                latency: Ranks::AT_MOST,
-                cores: Factors::AT_LEAST,
-                memory: Factors::AT_LEAST,
-                ..Effect::UNKNOWN
-            },
+            Reason::GeneratorLimited | Reason::UpstreamLimited => Effect::LIMITED_BY_RIG,
             Reason::HostNoise => self.noise_effect(context.bound_by),
             Reason::Overloaded => Effect { latency: Ranks::AT_LEAST, is_tolerable: false, ..Effect::NONE },
             // A paused period delays its requests, and the next one works off the queue.

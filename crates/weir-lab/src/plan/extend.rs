@@ -13,7 +13,7 @@ use crate::{LabError, plan};
 /// If the run has more repeats already, or its scenario and seed result in other cells.
 pub fn extended(run: &Run, checked: &Checked) -> Result<Run, LabError> {
     let repeats = checked.scenario.repeats;
-    let had = run.plan.iter().map(|key| key.repeat + 1).max().unwrap_or(0);
+    let had = run.repeats();
     if repeats < had {
         let message = format!(
             "run {} already has {}, and weir does not remove repeats",

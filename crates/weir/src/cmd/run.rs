@@ -275,7 +275,7 @@ fn measured(
     let Some(until) = &args.until else { return Ok(ended) };
     while matches!(ended, Ended::Finished) {
         let run = store.run(&run.id)?;
-        let repeats = run.plan.iter().map(|key| key.repeat + 1).max().unwrap_or(0);
+        let repeats = run.repeats();
         let why = match until.look(&weir_analysis::summarize(&run, &store.cells(&run.id)?).points) {
             Look::Reached => format!("--until: every value is certain enough after {repeats} repeats"),
             Look::Open { values, .. } if repeats >= args.at_most => {

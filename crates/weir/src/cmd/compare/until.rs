@@ -1,6 +1,6 @@
 //! `--until decided`: more repeats of the run of both sides, until every verdict is decided.
 
-use weir_analysis::compare::{Comparison, Dataset, RunSource, Source, Verdict};
+use weir_analysis::compare::{Comparison, Dataset, Source, Verdict};
 use weir_results::words::counted;
 
 use super::super::output::note;
@@ -25,7 +25,7 @@ impl More {
     /// For two gateways of one stored run: only these are measured in turns.
     pub(super) fn of(args: &Args, a: &Dataset, b: &Dataset) -> Result<Self, Failure> {
         let run_of = |side: &Dataset| match &side.source {
-            Source::Run(source) => Some(RunSource::clone(source).run.id),
+            Source::Run(source) => Some(source.run.id.clone()),
             Source::Foreign { .. } => None,
         };
         match (run_of(a), run_of(b)) {
@@ -42,8 +42,7 @@ impl More {
     /// Whether another repeat was measured after this look; where not, it says why.
     pub(super) fn measured(&self, args: &Args, comparison: &Comparison) -> Result<bool, Failure> {
         let mut store = args.database.open_to_resume()?;
-        let plan = store.run(&self.run_id)?.plan;
-        let repeats = plan.iter().map(|key| key.repeat + 1).max().unwrap_or(0);
+        let repeats = store.run(&self.run_id)?.repeats();
         let undecided = undecided(comparison);
         let after = counted(repeats.into(), "repeat");
         if undecided.is_empty() {

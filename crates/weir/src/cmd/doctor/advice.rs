@@ -1,7 +1,8 @@
 //! What follows from an examination.
 
+use weir_analysis::busiest_words;
+use weir_results::Thresholds;
 use weir_results::words::counted;
-use weir_results::{HostProcess, Thresholds};
 
 use super::examination::Examination;
 
@@ -10,8 +11,7 @@ use super::examination::Examination;
 const DATA_SHARE: f64 = 0.25;
 /// Under this many CPUs the gateway's limit is a quota, which pauses it.
 const WHOLE_CPU: f64 = 1.0;
-/// Cores from which on a process is named, and how many are.
-const NAMED_CORES: f64 = 0.01;
+/// Processes that are named.
 const NAMED: usize = 3;
 
 /// The greatest CPU limit of the data plane with which its limit binds first; whole CPUs where there are enough.
@@ -49,7 +49,7 @@ pub(super) fn sentences(examination: &Examination, thresholds: &Thresholds) -> V
                 "{used}: above {:.0} %, so some values have bounds only{}. Stop them, or pin them to CPUs that weir \
                  does not use (`taskset`).",
                 limit * 100.0,
-                busiest(&examination.busiest)
+                busiest_words(&examination.busiest[..examination.busiest.len().min(NAMED)])
             ),
             false => format!("{used}: quiet enough."),
         });
@@ -72,14 +72,6 @@ pub(super) fn sentences(examination: &Examination, thresholds: &Thresholds) -> V
     let taken = examination.disturbance.map_or(0.0, |share| share.steal + share.others);
     sentences.extend(examination.precision.map(|precision| precision.words(taken)));
     sentences
-}
-
-/// `; busiest: cc1 (pid 42) 0.93 of a core`.
-fn busiest(processes: &[HostProcess]) -> String {
-    let named = processes.iter().filter(|process| process.cores >= NAMED_CORES).take(NAMED);
-    let words: Vec<String> =
-        named.map(|of| format!("{} (pid {}) {:.2} of a core", of.name, of.pid, of.cores)).collect();
-    if words.is_empty() { String::new() } else { format!("; busiest: {}", words.join(", ")) }
 }
 
 #[cfg(test)]
