@@ -1,6 +1,6 @@
 # Short targets; anything with an `if` lives in scripts/.
 
-.PHONY: run build test check facts peers peers-all lint fmt fuzz bench profile soak soak-engine upgrades cgroup-v2 acceptance accuracy deny clean
+.PHONY: run build test check facts peers peers-all lint fmt fuzz bench profile soak soak-engine upgrades cgroup-v2 acceptance accuracy cost deny clean
 
 # Builds weir and runs the main job: the quickstart, with every gateway that is found here.
 run: build
@@ -79,6 +79,11 @@ acceptance: build peers
 # What every load tool reports for an origin whose delays are known; writes docs/accuracy.md. Needs peers-all.
 accuracy: build peers
 	python3 bench/accuracy.py
+
+# User instructions and system calls per request of gateway and load generator, by callgrind and strace; BEFORE=COMMIT
+# compares. Needs valgrind and strace.
+cost:
+	scripts/cost.py $(if $(BEFORE),--before $(BEFORE))
 
 # Licences, duplicates, sources (needs cargo-deny).
 deny:

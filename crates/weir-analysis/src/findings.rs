@@ -16,7 +16,7 @@ mod silent_connections;
 mod slow_clients;
 
 use serde::Serialize;
-use weir_results::{Cell, Run};
+use weir_results::{Cell, Event, Run, SilentBurst};
 
 use crate::capacity::Capacity;
 use crate::experiments::Experiment;
@@ -24,7 +24,6 @@ use crate::headroom::Headroom;
 use crate::points::Point;
 use crate::points::grouping::Group;
 
-pub(crate) use failover::has_faults;
 pub use failover::{FaultCourse, FaultStage, Faults, StageFault};
 pub use limits_and_starts::{CarriedLoad, CarriedRow, ManyDomains, StartRow, Starts};
 pub use model::{Better, Column, Compared, Finding, KEEP, Place, Row, Table, Unit, Value};
@@ -101,6 +100,17 @@ pub(crate) fn find(measured: &Measured<'_>) -> (Vec<Finding>, Former) {
         }
     }
     (findings, former)
+}
+
+/// Whether one of the loads was disturbed by something that is there to cause errors: a fault of the upstream, or a burst of
+/// silent connections.
+pub(crate) fn expects_errors(group: &Group<'_>) -> bool {
+    let mut repeats = group.rows.iter().flat_map(|(_, repeats)| repeats.iter());
+    repeats.any(|repeat| {
+        let measurement = repeat.measurement;
+        let is_burst = |event: &Event| event.kind == SilentBurst::KIND;
+        !measurement.faults.is_empty() || measurement.events.iter().any(is_burst)
+    })
 }
 
 /// The metrics of findings that an objective can limit, by name (`recovery.time`), with their columns.

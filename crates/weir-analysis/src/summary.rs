@@ -7,7 +7,7 @@ use crate::added::{self, AddedLatency, RigBias};
 use crate::capacity::{Capacity, capacities};
 use crate::experiments::{self, Experiment};
 use crate::figures::noise;
-use crate::findings::{self, Finding, FindingObjective, Former, Measured, has_faults};
+use crate::findings::{self, Finding, FindingObjective, Former, Measured, expects_errors};
 use crate::headroom::{self, Headroom};
 use crate::points::Point;
 use crate::points::baseline::added_latency;
@@ -77,8 +77,7 @@ pub fn summarize(run: &Run, cells: &[Cell]) -> Summary {
             }
             let objective = run.objective.as_ref().filter(|_| !is_one_of_several);
             let objective = objective.map(|all| all.of(&row.gateway, &point.axes, &point.load));
-            // Faults of the upstream are there to bring errors about.
-            let errors_default = (!has_faults(group)).then_some(run.thresholds.error_share);
+            let errors_default = (!expects_errors(group)).then_some(run.thresholds.error_share);
             row.objective = evaluate(objective.as_ref(), row, judges_latency, errors_default);
         }
         point.conclusions = conclude(point);

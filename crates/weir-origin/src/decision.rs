@@ -17,6 +17,9 @@ const OWN_PREFIX: &str = "/__weir/";
 /// Bytes of a request's body that an echo holds before its response begins; the rest is passed on as it arrives.
 pub(crate) const ECHO_HELD_BYTES: usize = 64 * 1024;
 
+/// Maximum of `/__weir/delay/NS`: a minute.
+const EXTRA_DELAY_MAX_NS: u64 = 60_000_000_000;
+
 /// Number of pieces of a slow body.
 const SLOW_PIECES: u64 = 10;
 
@@ -34,6 +37,8 @@ pub(crate) enum Own {
     Stats,
     /// Turns the reset of every further request's connection on or off.
     Resets(bool),
+    /// Sets the delay of every further response beyond its own, nanoseconds.
+    Delay(u64),
     Unknown,
 }
 
@@ -60,7 +65,12 @@ impl Worker {
                 Some("/__weir/stats") => Own::Stats,
                 Some("/__weir/resets/on") => Own::Resets(true),
                 Some("/__weir/resets/off") => Own::Resets(false),
-                _ => Own::Unknown,
+                Some(path) => path
+                    .strip_prefix("/__weir/delay/")
+                    .and_then(|ns| ns.parse().ok())
+                    .filter(|ns| *ns <= EXTRA_DELAY_MAX_NS)
+                    .map_or(Own::Unknown, Own::Delay),
+                None => Own::Unknown,
             });
         }
         self.counters().request();
@@ -74,12 +84,22 @@ impl Worker {
         Kind::Counted(self.shared.outcomes.as_ref().map_or(Outcome::Good, |outcomes| outcomes.next()))
     }
 
+    /// Whether responses are due at once.
+    #[inline]
+    pub(crate) fn delays_none(&self) -> bool {
+        self.shared.timing.is_none() && self.shared.extra_delay_ns.load(Ordering::Relaxed) == 0
+    }
+
     /// Waits until the response to a fully received request is due.
     #[inline]
     pub(crate) async fn wait_until_due(&self, activity: &Rc<Activity>) -> Due {
-        let Some(timing) = &self.shared.timing else { return Due { arrived_ns: None } };
+        if self.delays_none() {
+            return Due { arrived_ns: None };
+        }
         let arrived_ns = mono_ns();
-        let due_ns = timing.due_ns(arrived_ns);
+        let extra_ns = self.shared.extra_delay_ns.load(Ordering::Relaxed);
+        let timing = self.shared.timing.as_ref();
+        let due_ns = timing.map_or(arrived_ns, |timing| timing.due_ns(arrived_ns)) + extra_ns;
         if due_ns > arrived_ns {
             self.wait_until(due_ns, activity).await;
         }
@@ -122,9 +142,13 @@ impl Worker {
                 let text = format!("resets are {}\n", if on { "on" } else { "off" });
                 OwnAnswer { status: 200, media_type: "text/plain", text }
             }
+            Own::Delay(ns) => {
+                self.shared.extra_delay_ns.store(ns, Ordering::Relaxed);
+                OwnAnswer { status: 200, media_type: "text/plain", text: format!("{ns} ns more\n") }
+            }
             Own::Unknown => {
-                let text =
-                    "only /__weir/stats, /__weir/resets/on and /__weir/resets/off are here\n".to_owned();
+                let text = "use /__weir/stats, /__weir/resets/on, /__weir/resets/off or /__weir/delay/NS\n";
+                let text = text.to_owned();
                 OwnAnswer { status: 404, media_type: "text/plain", text }
             }
         }

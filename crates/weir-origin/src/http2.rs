@@ -114,7 +114,7 @@ fn begin(
         Outcome::Error => true,
         _ => false,
     };
-    let is_due = shared.timing.is_none() && !shared.spec.is_echo && request.body().is_end_stream();
+    let is_due = worker.delays_none() && !shared.spec.is_echo && request.body().is_end_stream();
     if !is_plain || !is_due {
         let (worker, activity, pressure) = (Rc::clone(worker), Rc::clone(activity), Rc::clone(pressure));
         return Some(Exchange::new(worker, activity, pressure, request, respond, outcome, head_only));

@@ -5,7 +5,7 @@
 //! what decides them. HTTP/1.1 and HTTP/2, plain and through TLS. Any path is answered, with 200 and the body.
 //! The path `/__weir/stats` gives the counts of all workers as JSON ([`Stats`]) and is in none of them itself;
 //! `/__weir/resets/on` has the connection of every further request reset, over HTTP/2 its stream, until
-//! `/__weir/resets/off`.
+//! `/__weir/resets/off`; `/__weir/delay/NS` delays every further response by so many nanoseconds more.
 //!
 //! ```
 //! use weir_origin::{OriginSpec, start};
@@ -38,7 +38,7 @@ mod worker;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use tokio::sync::watch;
 use weir_io::{JoinHandle, WorkerOptions, mono_ns};
@@ -86,10 +86,11 @@ pub fn start(spec: &OriginSpec) -> Result<Origin, OriginError> {
     let address = listeners[0].local_addr().map_err(listen_error)?;
     let shared = Arc::new(Shared {
         spec: spec.clone(),
-        counters: (0..spec.workers).map(|_| Counters::of(spec)).collect(),
+        counters: (0..spec.workers).map(|_| Counters::default()).collect(),
         timing: Timing::of(spec, mono_ns()),
         outcomes: Outcomes::of(&spec.faults),
         resets_all: AtomicBool::new(false),
+        extra_delay_ns: AtomicU64::new(0),
         tls,
     });
     weir_io::raise_open_files();

@@ -39,16 +39,14 @@ pub(crate) async fn run(
 async fn serve(worker: &Rc<Worker>, listener: StdListener) -> io::Result<()> {
     let listener = TcpListener::from_std(listener)?;
     let spec = &worker.shared.spec;
-    if spec.is_timed() || spec.faults.slow.is_some() {
-        let (worker, timer) = (Rc::clone(worker), PreciseTimer::new()?);
-        let spins = spec.spin;
-        spawn_local(async move {
-            match spins {
-                true => worker.sleepers.spin().await,
-                false => worker.sleepers.drive(timer).await,
-            }
-        });
-    }
+    let spins = spec.spin && (spec.is_timed() || spec.faults.slow.is_some());
+    let (sleeping, timer) = (Rc::clone(worker), PreciseTimer::new()?);
+    spawn_local(async move {
+        match spins {
+            true => sleeping.sleepers.spin().await,
+            false => sleeping.sleepers.drive(timer).await,
+        }
+    });
     spawn_local(every_second(Rc::clone(worker)));
     loop {
         match listener.accept().await {

@@ -1,11 +1,11 @@
 //! Counters: one set per worker, written by it alone, summed on demand.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Serialize;
 
-use crate::OriginSpec;
 use crate::timing::{QueueWaits, Timing};
 
 mod delays;
@@ -27,7 +27,7 @@ pub struct Stats {
     pub bytes_sent: u64,
     /// Responses by status; together they are `responses`.
     pub by_status: BTreeMap<u16, u64>,
-    /// The delays that were really given; only where a delay, a service, a drift or a stall was asked for.
+    /// The delays that were really given; only if some were.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delays: Option<GivenDelays>,
     /// The waits for a free server; only where a service was asked for.
@@ -93,15 +93,11 @@ pub(crate) struct Counters {
     bytes_sent: AtomicU64,
     by_status: [AtomicU64; STATUSES.len()],
     events: [AtomicU64; EVENTS],
-    /// `None` unless responses are delayed.
-    pub(crate) delays: Option<Recorder>,
+    /// Empty before the first response is delayed.
+    delays: OnceLock<Recorder>,
 }
 
 impl Counters {
-    pub(crate) fn of(spec: &OriginSpec) -> Self {
-        Self { delays: spec.is_timed().then(Recorder::new), ..Self::default() }
-    }
-
     #[inline]
     pub(crate) fn request(&self) {
         add(&self.requests, 1);
@@ -135,9 +131,7 @@ impl Counters {
 
     /// Records the delay of a response whose first byte is about to be written.
     pub(crate) fn delayed(&self, ns: u64) {
-        if let Some(recorder) = &self.delays {
-            recorder.record(ns);
-        }
+        self.delays.get_or_init(Recorder::new).record(ns);
     }
 }
 
@@ -175,7 +169,7 @@ impl Stats {
             responses: by_status.values().sum(),
             bytes_sent: sum(|counters| &counters.bytes_sent),
             by_status,
-            delays: GivenDelays::of(workers.iter().filter_map(|counters| counters.delays.as_ref())),
+            delays: GivenDelays::of(workers.iter().filter_map(|counters| counters.delays.get())),
             queue: timing.and_then(Timing::waits),
             faults: (faults != Faults::default()).then_some(faults),
             tls: (tls != Handshakes::default()).then_some(tls),
@@ -202,8 +196,7 @@ mod tests {
 
     #[test]
     fn workers_are_summed() {
-        let spec = OriginSpec { delay: "const:1ms".parse().unwrap(), ..OriginSpec::at(([0; 4], 0).into()) };
-        let workers: Vec<Counters> = (0..3).map(|_| Counters::of(&spec)).collect();
+        let workers: Vec<Counters> = (0..3).map(|_| Counters::default()).collect();
         for (index, worker) in workers.iter().enumerate() {
             for _ in 0..=index {
                 worker.request();

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::SystemTime;
 
 use bytes::Bytes;
@@ -31,6 +31,8 @@ pub(crate) struct Shared {
     pub(crate) outcomes: Option<Outcomes>,
     /// Whether every request's connection is reset, until switched off.
     pub(crate) resets_all: AtomicBool,
+    /// Delay of every response beyond that of `timing`, nanoseconds.
+    pub(crate) extra_delay_ns: AtomicU64,
     /// `None` is plain text.
     pub(crate) tls: Option<TlsAcceptor>,
 }

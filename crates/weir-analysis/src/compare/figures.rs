@@ -277,7 +277,7 @@ impl Draft {
         if self.is_bounded {
             return;
         }
-        let ratios = self.a.paired(&self.b, |a, b| b / a);
+        let ratios = self.b.paired(&self.a, |b, a| b / a);
         let found = self.effect.zip(corrected(&counted(&ratios), rig_a, rig_b));
         let Some((measured, found)) = found.filter(|(_, found)| found.effect.has_spread()) else { return };
         let second = found.speed.rig_differs().then_some(measured.first);

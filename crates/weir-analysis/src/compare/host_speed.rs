@@ -46,7 +46,7 @@ pub(super) struct Corrected {
 /// Corrects the ratios B / A of the blocks with these numbers, by what the rig took in A and in B; `None` where too few
 /// blocks tell that, or the rig took the same in all.
 pub(super) fn corrected(blocks: &[(u32, f64)], rig_a: &Figure, rig_b: &Figure) -> Option<Corrected> {
-    let of_rig = rig_a.paired(rig_b, |a, b| b / a);
+    let of_rig = rig_b.paired(rig_a, |b, a| b / a);
     let rig = |(repeat, _): &(u32, f64)| of_rig.iter().find(|of| of.repeat == *repeat)?.value().map(f64::ln);
     let x: Vec<f64> = blocks.iter().map(rig).collect::<Option<_>>()?;
     let y: Vec<f64> = blocks.iter().map(|(_, ratio)| ratio.ln()).collect();

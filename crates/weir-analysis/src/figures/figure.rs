@@ -195,7 +195,8 @@ impl Figure {
         over
     }
 
-    /// What `of` makes of this and `other` in the same repeat; what does not count of either does not count.
+    /// What `of`, which grows with this value and falls with the other, makes of both in the same repeat. What does not
+    /// count of either does not count.
     pub(crate) fn paired(&self, other: &Self, of: impl Fn(f64, f64) -> f64) -> Vec<Repeated> {
         let pair = |repeated: &Repeated| {
             let same = other.repeats.iter().find(|other| other.repeat == repeated.repeat)?;
@@ -204,7 +205,15 @@ impl Figure {
             reasons.sort();
             reasons.dedup();
             let sample = Sample::from(value.filter(|value| value.is_finite()));
-            Some(Repeated { repeat: repeated.repeat, sample, reasons, range: Range::default() })
+            let (own, other) = (repeated.known(), same.known());
+            let side =
+                |own: Option<f64>, other: Option<f64>| Some(of(own?, other?)).filter(|side| side.is_finite());
+            let is_exact = repeated.is_exact() && same.is_exact();
+            let range = match is_exact {
+                true => Range::default(),
+                false => Range { low: side(own.low, other.high), high: side(own.high, other.low) },
+            };
+            Some(Repeated { repeat: repeated.repeat, sample, reasons, range })
         };
         self.repeats.iter().filter_map(pair).collect()
     }
@@ -310,9 +319,14 @@ impl Repeated {
         !self.reasons.is_empty() && !self.range.is_empty()
     }
 
+    /// Whether no disturbance can have moved it.
+    fn is_exact(&self) -> bool {
+        self.reasons.is_empty() && self.range.is_empty()
+    }
+
     /// What is known of it.
     pub fn known(&self) -> Range {
-        match self.reasons.is_empty() && self.range.is_empty() {
+        match self.is_exact() {
             true => Range { low: self.value(), high: self.value() },
             false => self.range,
         }

@@ -5,13 +5,12 @@ use weir_results::{FaultAction, FaultEvent, Measurement, Reason};
 
 use super::model::{Column, Finding, KEEP, Place, Row, Table, Unit, Value};
 use super::{Finder, Former, Measured};
-use crate::figures::figure::{Figure, Repeated, Sample};
+use crate::figures::figure::{Figure, Range, Repeated, Sample};
 use crate::figures::quantity::count;
 use crate::figures::seconds::{Lasts, Seconds, of_phase};
 use crate::points::axes::{Axes, with_axes};
 use crate::points::grouping::Group;
 use crate::points::measured::{Repeat, Repeats};
-use crate::verdicts::reasons::Metric;
 
 /// Everything that a run says of faults of the upstream.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -48,6 +47,8 @@ pub struct FaultStage {
     pub unexpected: u64,
     /// Requests without a whole response (failed, timed out, dropped), over all repeats.
     pub lost: u64,
+    /// Share of the requests that went wrong.
+    pub error_share: Figure,
     /// From the fault to the end of the last second in which a request went wrong, the longest of all repeats; `None`
     /// where requests went wrong in the last second of the stage.
     pub wrong_for_s: Option<f64>,
@@ -77,6 +78,9 @@ struct Stage<'a> {
 /// See [`Faults`].
 pub(super) const FINDER: Finder = Finder { key: "failover", columns: &[&STAGE], find };
 
+/// Shares of errors up to this are the same.
+const ERRORS_RESOLUTION: f64 = 0.001;
+
 const INTRO: &str = "\
 Each row runs from one fault to the next, in whole seconds, beginning with the second of the fault. Counts cover all \
 repeats. An error counts in the second in which the generator notices it. A timed-out request therefore counts one \
@@ -89,7 +93,10 @@ static STAGE: [Column; 9] = [
     Column::of("sent", "Sent", Unit::Count, 5),
     Column::of("unexpected", "Unexpected status", Unit::Count, 7).lower(),
     Column::of("lost", "No response", Unit::Count, 7).lower(),
-    Column::of("errors", "Errors", Unit::Share, KEEP).lower(),
+    Column::of("errors", "Errors", Unit::Share, KEEP)
+        .lower()
+        .compared("failover.errors", 0.25)
+        .above(ERRORS_RESOLUTION),
     Column::of("last_error", "Last error within", Unit::Seconds, KEEP).lower(),
     Column::of("p50", "p50", Unit::Nanoseconds, 4).lower().compared("failover.p50", 0.10),
     Column::of("p99", "p99", Unit::Nanoseconds, 8).lower().compared("failover.p99", 0.25),
@@ -134,7 +141,7 @@ fn values(stage: &FaultStage) -> Vec<Value> {
     };
     let errors = match stage.sent {
         0 => exact(None, "n/a".to_owned()),
-        sent => Value::number(stage.wrong() as f64 / sent as f64),
+        _ => Value::figure(&stage.error_share),
     };
     vec![
         Value::text(stage.words()),
@@ -160,12 +167,6 @@ fn faults(groups: &[Group<'_>]) -> Option<Faults> {
     let courses: Vec<FaultCourse> = groups.iter().flat_map(of).collect();
     let conclusions = courses.iter().map(conclude).collect();
     (!courses.is_empty()).then_some(Faults { courses, conclusions })
-}
-
-/// Whether the upstream had faults during one of the loads.
-pub(crate) fn has_faults(group: &Group<'_>) -> bool {
-    let mut repeats = group.rows.iter().flat_map(|(_, repeats)| repeats.iter());
-    repeats.any(|repeat| !repeat.measurement.faults.is_empty())
 }
 
 impl FaultCourse {
@@ -215,20 +216,28 @@ fn course(group: &Group<'_>, gateway: &str, repeats: &Repeats<'_>) -> FaultCours
 fn stage(repeats: &[(&Repeat<'_>, &Stage<'_>)]) -> FaultStage {
     let total =
         |of: fn(&Seconds<'_>) -> u64| repeats.iter().map(|(_, stage)| of(&stage.seconds)).sum::<u64>();
-    let figure = |share: f64| {
+    let figure = |name: &str, share: f64| {
         let repeated =
-            repeats.iter().map(|(repeat, stage)| disturbed(repeat, stage.seconds.latency_ns(share)));
+            repeats.iter().map(|(repeat, stage)| disturbed(repeat, name, stage.seconds.latency_ns(share)));
         Figure::of(repeated.collect())
     };
+    let error_share = repeats.iter().map(|(repeat, stage)| {
+        let Seconds(seconds) = &stage.seconds;
+        let share = stage.seconds.wrong() as f64 / stage.seconds.sent() as f64;
+        let share = Some(share).filter(|share| !seconds.is_empty() && share.is_finite());
+        Repeated { range: Range::default(), ..disturbed(repeat, "p50", share.into()) }
+    });
+    let error_share = Figure::of_difference(error_share.collect());
     let mut wrong_for_s = repeats.iter().map(|(_, stage)| stage.wrong_for_s());
     FaultStage {
         fault: stage_fault(repeats),
         sent: total(|seconds| seconds.sent()),
         unexpected: total(|seconds| seconds.unexpected()),
         lost: total(|seconds| seconds.lost()),
+        error_share,
         wrong_for_s: wrong_for_s.try_fold(0.0, |longest: f64, next| Some(longest.max(next?))),
-        p50_ns: figure(0.5),
-        p99_ns: figure(0.99),
+        p50_ns: figure("p50", 0.5),
+        p99_ns: figure("p99", 0.99),
     }
 }
 
@@ -243,12 +252,9 @@ fn stage_fault(repeats: &[(&Repeat<'_>, &Stage<'_>)]) -> Option<StageFault> {
     Some(StageFault { replica: first.replica, action: first.action, at_s })
 }
 
-/// A value of a disturbed load, with the reasons against its latency but those that disturbances are there to cause.
-pub(super) fn disturbed(repeat: &Repeat<'_>, sample: Sample) -> Repeated {
-    let caused = [Reason::Errors, Reason::Overloaded, Reason::NotStationary];
-    let reasons = repeat.reasons(Metric::Latency).iter().copied().filter(|reason| !caused.contains(reason));
-    let repeat = repeat.cell.key.repeat;
-    Repeated { repeat, sample, reasons: reasons.collect(), ..Repeated::default() }
+/// A quantile of a part of a disturbed load, by its name, without the reasons that disturbances are there to cause.
+pub(super) fn disturbed(repeat: &Repeat<'_>, name: &str, sample: Sample) -> Repeated {
+    repeat.judged_part(name, sample, &[Reason::Errors, Reason::Overloaded, Reason::NotStationary])
 }
 
 /// The seconds from each fault to the next; the drain belongs to the last.

@@ -5,7 +5,7 @@ use weir_results::{FaultAction, FaultEvent, LoadSecond, Measurement};
 use super::failover::{disturbed, fault_words};
 use super::model::{Column, Finding, KEEP, Place, Row, Table, Unit, Value};
 use super::{Finder, Former, Measured};
-use crate::figures::figure::{Figure, Sample};
+use crate::figures::figure::{Figure, Range, Repeated, Sample};
 use crate::figures::quantity::{counted, time_ns};
 use crate::figures::seconds::{Lasts, Seconds, of_phase};
 use crate::points::axes::with_axes;
@@ -75,8 +75,11 @@ fn rows(group: &Group<'_>, gateway: &str, repeats: &Repeats<'_>) -> Vec<Row> {
         let words = fault_words(fault.replica, fault.action);
         let [wrong, sent] = [Seconds::wrong, Seconds::sent]
             .map(|count| here().map(|(_, stage)| count(&stage.seconds)).sum::<u64>());
-        let time = here()
-            .map(|(repeat, stage)| disturbed(repeat, stage.recovered_within(p50_before(repeat.measurement))));
+        let time = here().map(|(repeat, stage)| {
+            // Errors and p50 decide. A p50 that noise can have moved says nothing of the time.
+            let time = disturbed(repeat, "p50", stage.recovered_within(p50_before(repeat.measurement)));
+            Repeated { range: Range::default(), ..time }
+        });
         let time = Figure::of_difference(time.collect()).headline_if(true);
         let mut axes = group.axes.clone();
         axes.insert("fault".to_owned(), format!("{}: {words}", place + 1).into());

@@ -12,7 +12,7 @@ use crate::points::axes::{Axes, with_axes};
 use crate::points::conclusions::with_interval;
 use crate::points::grouping::Group;
 use crate::points::measured::{Repeat, Repeats};
-use crate::verdicts::reasons::Metric;
+use crate::verdicts::reasons::value;
 
 /// A gateway at a load with slow clients beside it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -251,10 +251,8 @@ fn carried(repeats: &Repeats<'_>) -> Carried {
     Carried {
         errors: total(|seconds| seconds.wrong()),
         sent: total(|seconds| seconds.sent()),
-        p99_ns: Figure::of(
-            repeats.repeated(Metric::Latency, &|repeat| of_phase(repeat.measurement).latency_ns(0.99)),
-        ),
-        memory_bytes_peak: Figure::of(repeats.repeated(Metric::Cpu, &|repeat| Sample::from(memory(repeat)))),
+        p99_ns: Figure::of(repeats.judged("p99", &|repeat| of_phase(repeat.measurement).latency_ns(0.99))),
+        memory_bytes_peak: Figure::of(repeats.judged(value::MEMORY, &|repeat| Sample::from(memory(repeat)))),
     }
 }
 

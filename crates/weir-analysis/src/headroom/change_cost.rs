@@ -5,16 +5,27 @@ use serde::Serialize;
 use weir_results::{Changed, LoadSecond, Measurement, Reason, RouteChange};
 
 use super::route_cost::ratio;
-use crate::figures::figure::{Figure, Repeated, Sample};
+use crate::figures::figure::{Figure, Sample};
 use crate::figures::quantity::time_ns;
 use crate::figures::seconds::{Seconds, of_phase};
 use crate::points::axes::Axes;
 use crate::points::grouping::Group;
 use crate::points::measured::{Repeat, Repeats};
-use crate::verdicts::reasons::Metric;
 
 /// How long after it was in force a change is still near, seconds.
 const NEAR_AFTER_S: f64 = 1.0;
+
+/// Reasons that say nothing of the time until a change is in force.
+const OF_THE_LOAD: [Reason; 8] = [
+    Reason::GeneratorLimited,
+    Reason::UpstreamLimited,
+    Reason::Overloaded,
+    Reason::Throttled,
+    Reason::Errors,
+    Reason::NotStationary,
+    Reason::Noisy,
+    Reason::Implausible,
+];
 
 /// A gateway that changed while a load ran: its routes, or something else. Near a change are the seconds from its application to one second
 /// after it was in force; all figures are of the sustained phase.
@@ -101,15 +112,15 @@ pub(super) fn change_costs(groups: &[Group<'_>]) -> Vec<ChangeCost> {
 }
 
 fn cost(groups: &[Group<'_>], group: &Group<'_>, gateway: &str, repeats: &Repeats<'_>) -> ChangeCost {
-    let p99_near_ns = figure(repeats, of_latency, &|measurement| split(measurement).0.latency_ns(0.99));
-    let p99_rest_ns = figure(repeats, of_latency, &|measurement| split(measurement).1.latency_ns(0.99));
-    let p99_ns = figure(repeats, of_latency, &|measurement| of_phase(measurement).latency_ns(0.99));
+    let p99_near_ns = p99(repeats, |measurement| split(measurement).0);
+    let p99_rest_ns = p99(repeats, |measurement| split(measurement).1);
+    let p99_ns = p99(repeats, of_phase);
     let mut cost = ChangeCost {
         gateway: gateway.to_owned(),
         axes: group.axes.clone(),
         load: group.load.to_owned(),
         changes: 0,
-        seen_after_ns: figure(repeats, of_the_rig, &|measurement| seen_after_ns(measurement, |_| true)),
+        seen_after_ns: in_force_after(repeats, |_| true),
         seen_after_ns_max: 0,
         errors_near: 0,
         sent_near: 0,
@@ -137,28 +148,18 @@ fn cost(groups: &[Group<'_>], group: &Group<'_>, gateway: &str, repeats: &Repeat
     cost
 }
 
-fn figure(
-    repeats: &Repeats<'_>,
-    reasons: fn(&Repeat<'_>) -> Vec<Reason>,
-    of: &dyn Fn(&Measurement) -> Sample,
-) -> Figure {
-    let repeated = repeats.iter().map(|repeat| Repeated {
-        repeat: repeat.cell.key.repeat,
-        sample: of(repeat.measurement),
-        reasons: reasons(repeat),
-        ..Repeated::default()
-    });
-    Figure::of(repeated.collect())
+/// p99 of a part of the phase.
+fn p99(repeats: &Repeats<'_>, part: impl Fn(&Measurement) -> Seconds<'_>) -> Figure {
+    let of = |repeat: &Repeat<'_>| repeat.judged_part("p99", part(repeat.measurement).latency_ns(0.99), &[]);
+    Figure::of(repeats.iter().map(of).collect())
 }
 
-fn of_latency(repeat: &Repeat<'_>) -> Vec<Reason> {
-    repeat.reasons(Metric::Latency).to_vec()
-}
-
-/// Reasons against the time that a change takes: it does not depend on what the load does, but on the host.
-fn of_the_rig(repeat: &Repeat<'_>) -> Vec<Reason> {
-    let against = [Reason::HostNoise, Reason::LimitNotApplied];
-    of_latency(repeat).into_iter().filter(|reason| against.contains(reason)).collect()
+/// The time until changes were in force. It depends on the host, and not on what the load does.
+fn in_force_after(repeats: &Repeats<'_>, is_counted: impl Fn(&RouteChange) -> bool) -> Figure {
+    let of = |repeat: &Repeat<'_>| {
+        repeat.judged_part("max", seen_after_ns(repeat.measurement, &is_counted), &OF_THE_LOAD)
+    };
+    Figure::of(repeats.iter().map(of).collect())
 }
 
 /// How soon changes were in force, by what changed.
@@ -175,7 +176,7 @@ fn in_force(repeats: &Repeats<'_>) -> Vec<InForce> {
         InForce {
             what,
             changes: all().filter(|change| of_kind(change)).count(),
-            seen_after_ns: figure(repeats, of_the_rig, &|measurement| seen_after_ns(measurement, of_kind)),
+            seen_after_ns: in_force_after(repeats, of_kind),
             seen_after_ns_max: all()
                 .filter(|change| of_kind(change))
                 .map(|change| change.seen_after_ns)
@@ -192,7 +193,7 @@ fn quiet(groups: &[Group<'_>], group: &Group<'_>, gateway: &str, p99_ns: &Figure
         let (_, repeats) = other.rows.iter().find(|(name, _)| *name == gateway)?;
         let is_quiet = repeats.iter().all(|repeat| repeat.measurement.route_changes.is_empty());
         is_quiet.then(|| {
-            let quiet_ns = figure(repeats, of_latency, &|measurement| of_phase(measurement).latency_ns(0.99));
+            let quiet_ns = p99(repeats, of_phase);
             let total = |of: fn(&Seconds<'_>) -> u64| {
                 repeats.iter().map(|repeat| of(&of_phase(repeat.measurement))).sum::<u64>()
             };

@@ -11,7 +11,7 @@ use crate::figures::figure::{Figure, Repeated, Sample};
 use crate::figures::latencies::latency_ns;
 use crate::points::axes::Axes;
 use crate::points::grouping::Group;
-use crate::points::measured::Repeats;
+use crate::points::measured::{Repeat, Repeats};
 use crate::points::{Point, Row};
 use crate::verdicts::reasons::Metric;
 
@@ -202,8 +202,15 @@ fn step(repeats: &Repeats<'_>, place: usize) -> CurveSpot {
         Figure::of(repeated.collect())
     };
     let latency = |name: &&str| {
-        let of = |step: &StepRecord| latency_ns(&step.result.latency_ns, name);
-        ((*name).to_owned(), figure(Metric::Latency, &of))
+        let of = |repeat: &Repeat<'_>| {
+            let step = repeat.measurement.record.steps.get(place);
+            repeat.judged_part(
+                name,
+                step.and_then(|step| latency_ns(&step.result.latency_ns, name)).into(),
+                &[],
+            )
+        };
+        ((*name).to_owned(), Figure::of(repeats.iter().map(of).collect()))
     };
     let first = repeats.iter().find_map(|repeat| repeat.measurement.record.steps.get(place));
     CurveSpot {

@@ -8,6 +8,10 @@ use crate::figures::figure::{Range, Repeated, Sample};
 use crate::figures::latencies::latency_ns;
 use crate::verdicts::reasons::{Metric, metric_of, reasons_for, value};
 
+/// Reasons that can have delayed requests, and sped up none.
+const DELAYING: [Reason; 4] =
+    [Reason::GeneratorLimited, Reason::UpstreamLimited, Reason::HostNoise, Reason::Throttled];
+
 /// One load of one cell.
 #[derive(Clone, Copy)]
 pub(crate) struct Repeat<'a> {
@@ -110,6 +114,32 @@ impl<'a> Repeat<'a> {
             None => (Vec::new(), Range::default()),
         };
         Repeated { repeat, sample, reasons, range }
+    }
+
+    /// A quantile of a part of the phase, named as that of the phase, with the reasons of the latter but those of `caused`,
+    /// which the part is there to measure.
+    ///
+    /// Nobody knows how a disturbance was spread over the phase, so no more is known of a part that is not valid than in
+    /// which direction it moved.
+    pub(crate) fn judged_part(&self, name: &str, sample: Sample, caused: &[Reason]) -> Repeated {
+        let whole = self.judged(name, self.latency(name));
+        let is_bounded = self.measurement.judgement.bounds.is_some();
+        let reasons: Vec<Reason> =
+            whole.reasons.iter().copied().filter(|reason| !caused.contains(reason)).collect();
+        let mut part = Repeated { repeat: whole.repeat, sample, reasons, range: Range::default() };
+        let Some(value) = part.value().filter(|_| is_bounded) else { return part };
+        part.range = match (&part.reasons[..], whole.value()) {
+            ([], Some(of_whole)) if of_whole > 0.0 => whole.range.map(|side| side / of_whole * value),
+            ([], _) => Range::default(),
+            (reasons, of_whole) if reasons.iter().all(|reason| DELAYING.contains(reason)) => {
+                let slower =
+                    of_whole.zip(whole.range.high).map_or(1.0, |(value, high)| (high / value).max(1.0));
+                Range { low: None, high: Some(value * slower) }
+            }
+            ([Reason::Overloaded], _) => Range { low: Some(value), high: None },
+            _ => Range::default(),
+        };
+        part
     }
 
     /// A latency by its name: a quantile that is null fell among the unanswered.

@@ -4,7 +4,8 @@ use weir_analysis::findings::{FaultStage, Faults};
 use weir_analysis::summarize;
 use weir_results::ArrivalModel::Open;
 use weir_results::{
-    Cell, CellOutcome, FaultAction, FaultEvent, Histogram, LoadRecord, LoadSecond, new_histogram,
+    Bounds, Cell, CellOutcome, FaultAction, FaultEvent, Histogram, LoadRecord, LoadSecond, Reason,
+    new_histogram,
 };
 
 use crate::records::{quiet, record, usage};
@@ -120,4 +121,32 @@ fn what_is_given_up_behind_the_phase_belongs_to_its_last_time() {
 #[test]
 fn a_run_without_faults_says_nothing_of_them() {
     assert_eq!(faults(&[cell("weir", 0, vec![tail(1_000_000)])]).0, None);
+}
+
+/// The same under noise on the host that moved these quantiles: name, share by which it can have made them longer, and
+/// whether they are valid all the same.
+pub(crate) fn under_noise(mut cell: Cell, moved: &[(&str, f64, bool)]) -> Cell {
+    let CellOutcome::Measured { measurements } = &mut cell.outcome else { panic!("it was measured") };
+    let bounds = moved.iter().map(|(name, share, is_valid)| {
+        let (low, high) = (Some(1e6 * (1.0 - share)), Some(1e6));
+        let reasons = vec![Reason::HostNoise];
+        ((*name).to_owned(), Bounds { low, high, reasons, is_valid: *is_valid })
+    });
+    measurements[0].judgement.bounds = Some(bounds.collect());
+    cell
+}
+
+#[test]
+fn noise_bounds_the_tail_of_a_stage_and_leaves_its_median() {
+    let noisy = |repeat| {
+        let cell = faulted("weir", repeat, &[(5, 10, 0)]);
+        under_noise(cell, &[("p50", 0.05, true), ("p99", 0.8, false)])
+    };
+    let (found, _) = faults(&[noisy(0), noisy(1), noisy(2)]);
+    let killed = &found.expect("there were faults").courses[0].stages[1];
+    assert_eq!((killed.p50_ns.valid, killed.error_share.valid), (3, 3));
+    let [low, high] = killed.p50_ns.interval.expect("three repeats count");
+    assert!(low < 0.951e6 && high > 0.999e6, "the interval has what noise can have done: {low} {high}");
+    assert_eq!((killed.p99_ns.valid, killed.p99_ns.bounds.low), (0, None), "nobody knows when the noise was");
+    assert!(killed.p99_ns.bounds.high.is_some_and(|high| high > 0.999e6), "{:?}", killed.p99_ns);
 }

@@ -5,7 +5,7 @@ use weir_analysis::findings::{Finding, Value};
 use weir_analysis::summarize;
 use weir_results::{Cell, CellOutcome, Histogram, new_histogram};
 
-use crate::faults::faulted;
+use crate::faults::{faulted, under_noise};
 use crate::runs::{plan, run};
 
 fn found(cells: &[Cell]) -> Finding {
@@ -158,4 +158,20 @@ fn a_gateway_that_recovers_in_no_repeat_fails_the_comparison_however_few_there_a
     );
     assert!(comparison.is_worse() && comparison.headline().contains("not reached: 1 metric"));
     assert!(!compared_in(1, &|_| 12, &|_| 4).is_worse());
+}
+
+#[test]
+fn noise_that_leaves_the_median_leaves_the_time_to_recover() {
+    let recovered = |is_valid| {
+        let cell = under_noise(faulted("weir", 0, &[(5, 10, 0)]), &[("p50", 0.2, is_valid)]);
+        let finding = found(&[cell]);
+        let Value::Figure { figure } = &finding.tables[0].rows[0].values[2] else { panic!("{finding:?}") };
+        (figure.valid, figure.is_bounded())
+    };
+    assert_eq!(recovered(true), (1, false));
+    assert_eq!(
+        recovered(false),
+        (0, false),
+        "a slow second may be the noise's, or a fast one be slow before"
+    );
 }

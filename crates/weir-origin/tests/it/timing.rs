@@ -90,3 +90,19 @@ fn stalled_answers_come_and_their_wait_is_recorded() {
     assert!(delays.count == 20 && delays.max_ns > 100_000, "{delays:?}");
     check_counts(&origin.stats(), 20, &[(200, 20)]);
 }
+
+#[test]
+fn a_delay_is_added_and_removed_while_it_runs() {
+    for (delay, own_ns) in [("none", 0), ("const:1ms", 1_000_000)] {
+        let origin = origin(&OriginSpec { delay: delay.parse().unwrap(), workers: 2, ..spec() });
+        let set = |ns: &str| Client::connect(origin.address()).get(&format!("/__weir/delay/{ns}")).status;
+        let mut client = Client::connect(origin.address());
+        assert_eq!((set("3000000"), client.get("/").status), (200, 200));
+        let given = origin.stats().delays.unwrap();
+        assert!(given.count == 1 && given.min_ns >= own_ns + 3_000_000, "{delay}: {given:?}");
+        assert_eq!((set("0"), client.get("/").status), (200, 200));
+        let count = origin.stats().delays.unwrap().count;
+        assert_eq!(count, if own_ns == 0 { 1 } else { 2 }, "{delay}: without a delay nothing is recorded");
+        assert_eq!([set("-1"), set("61000000000"), set("")], [404; 3]);
+    }
+}
