@@ -189,6 +189,20 @@ def until_stops(rig):
     yield
 
 
+def control_is_found(rig):
+    """A run with six repeats finds half as much CPU time again, and a delay of half of p50, and measures about as much."""
+    result = measured(rig, 6, "--control", "weir=50%")
+    yield
+    finding = next(finding for finding in result["summary"]["findings"] if finding["key"] == "control")
+    print("\n".join(f"    {sentence}" for sentence in finding["sentences"]), flush=True)
+    rows = {(row["load"], row["axes"]["metric"]): [value.get("text") for value in row["values"]] for row in finding["tables"][0]["rows"]}
+    for load, metric in (("full", "cpu"), ("full", "throughput"), ("tail", "p50")):
+        _, _, _, _, found, _, why = rows[load, metric]
+        expect(found == "found" and not why, f"{load} {metric}: {found} {why}")
+    names = [gateway["name"] for gateway in result["summary"]["gateways"]]
+    expect("control" not in names, f"the control is no gateway: {names}")
+
+
 def tails_need_seconds(rig):
     """In a run of seconds the p99.9 is no headline, and the report says of which it is."""
     result = measured(rig, REPEATS, "--quick")
@@ -212,4 +226,4 @@ def doctor_says_what_it_can_decide(rig):
     expect(all(0 < share for share in precision.values()), f"{precision}")
 
 
-CHECKS = [noise_is_bounded, noise_claims_nothing, until_stops, tails_need_seconds, doctor_says_what_it_can_decide]
+CHECKS = [noise_is_bounded, noise_claims_nothing, until_stops, control_is_found, tails_need_seconds, doctor_says_what_it_can_decide]

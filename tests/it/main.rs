@@ -9,6 +9,7 @@ mod capacity;
 mod changing;
 mod compare;
 mod configurations;
+mod control;
 mod crash;
 mod drivers;
 mod exchange;

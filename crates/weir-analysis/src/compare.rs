@@ -16,6 +16,7 @@ mod measure;
 mod verdict;
 
 use serde::Serialize;
+use weir_results::ArrivalModel;
 
 pub use beyond::{Beyond, Counted};
 pub use dataset::{Dataset, LoadPoint, RunSource, Series, Source, label_apart};
@@ -49,6 +50,8 @@ pub struct Question {
     pub must_have: Vec<Measure>,
     /// Compare although the conditions differ.
     pub force: bool,
+    /// Loads at which the rig's own work is known to differ, so that it says nothing of the speed of the host.
+    pub other_rig_at: Option<ArrivalModel>,
     /// Whether more looks may follow this one, so that intervals have to hold at all of them.
     pub is_sequential: bool,
 }
@@ -74,6 +77,7 @@ impl Default for Question {
             load: None,
             must_have: Vec::new(),
             force: false,
+            other_rig_at: None,
             is_sequential: false,
         }
     }

@@ -7,6 +7,7 @@
 mod added;
 pub mod capacity;
 pub mod compare;
+mod control;
 mod experiments;
 mod figures;
 pub mod findings;
@@ -18,6 +19,7 @@ mod summary;
 mod verdicts;
 
 pub use added::{AddedCurve, AddedLatency, AuthenticationCost, Claim, CostRow, RepeatRow, RigBias, Side};
+pub use control::summarize;
 pub use experiments::{DataLimit, Experiment, Maximum, PerCore, Saturation};
 pub use figures::counts::RequestCounts;
 pub use figures::cpu_range::CpuRange;
@@ -39,7 +41,7 @@ pub use points::scaling::{Scaled, scaling};
 pub use points::tails::ShortTail;
 pub use points::{Point, Row, bound_name};
 pub use problems::{Outcome, ProblemKind};
-pub use summary::{Summary, summarize};
+pub use summary::Summary;
 pub use verdicts::effects::cpu_us_per_request;
 pub use verdicts::estimate::noise_margin;
 pub use verdicts::evidence::Evidence;

@@ -61,7 +61,7 @@ pub struct Summary {
 }
 
 /// Summarizes the cells of a run.
-pub fn summarize(run: &Run, cells: &[Cell]) -> Summary {
+pub(crate) fn summarize(run: &Run, cells: &[Cell]) -> Summary {
     let groups = group(run, cells);
     let mut points: Vec<Point> = groups.iter().map(|group| point(run, group)).collect();
     let has_open = points.iter().any(|point| point.model == ArrivalModel::Open);

@@ -20,6 +20,9 @@ pub(crate) const ECHO_HELD_BYTES: usize = 64 * 1024;
 /// Maximum of `/__weir/delay/NS`: a minute.
 const EXTRA_DELAY_MAX_NS: u64 = 60_000_000_000;
 
+/// Extra delays up to this are waited for by spinning: a timer wakes up later than that.
+const SPUN_NS: u64 = 20_000;
+
 /// Number of pieces of a slow body.
 const SLOW_PIECES: u64 = 10;
 
@@ -100,7 +103,11 @@ impl Worker {
         let extra_ns = self.shared.extra_delay_ns.load(Ordering::Relaxed);
         let timing = self.shared.timing.as_ref();
         let due_ns = timing.map_or(arrived_ns, |timing| timing.due_ns(arrived_ns)) + extra_ns;
-        if due_ns > arrived_ns {
+        if timing.is_none() && extra_ns <= SPUN_NS {
+            while mono_ns() < due_ns {
+                std::hint::spin_loop();
+            }
+        } else if due_ns > arrived_ns {
             self.wait_until(due_ns, activity).await;
         }
         Due { arrived_ns: Some(arrived_ns) }

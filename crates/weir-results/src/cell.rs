@@ -15,6 +15,9 @@ pub const DIRECT: &str = "direct";
 /// Name of a second direct cell, alike in all: how far it is apart from the first is the rig's own doing.
 pub const DIRECT_TWIN: &str = "direct-twin";
 
+/// Name of the positive control: a gateway once more, which uses more CPU time and answers later, by known amounts.
+pub const CONTROL: &str = "control";
+
 /// Whether `gateway` is no gateway, but the direct baseline or its twin.
 pub fn is_baseline(gateway: &str) -> bool {
     gateway == DIRECT || gateway == DIRECT_TWIN
@@ -28,7 +31,7 @@ pub const ELSEWHERE: &str = "elsewhere";
 pub struct CellKey {
     /// Place in the shuffled order, from 0.
     pub index: u32,
-    /// The gateway's name in the scenario, or [`DIRECT`] or [`DIRECT_TWIN`].
+    /// The gateway's name in the scenario, or [`DIRECT`], [`DIRECT_TWIN`] or [`CONTROL`].
     pub gateway: String,
     /// Values of the axes by their path in the scenario (`limits.data.cpus` -> `0.5`); empty without `vary` and `cases`.
     pub axes: BTreeMap<String, serde_json::Value>,

@@ -5,6 +5,7 @@
 //! their resources, a [`CounterSource`] reads the counters of a gateway. [`prometheus`] has the resources of remote
 //! gateways. Whatever happens to the lab, nothing that the rig started or created outlives it.
 
+mod burner;
 mod certificates;
 mod cleanup;
 mod clock;
@@ -21,6 +22,7 @@ pub mod prometheus;
 mod rig;
 mod sample;
 
+pub use burner::{burn, exec_with_burner};
 pub use certificates::{CertificateFiles, Certificates, DomainCertificate, tokens};
 pub use cleanup::run_guard;
 pub use clock::mono_ns;

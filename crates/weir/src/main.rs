@@ -49,6 +49,8 @@ enum Command {
     /// Print a shell completion script
     Completions(cmd::completions::Args),
     #[command(hide = true)]
+    Burn(cmd::burn::Args),
+    #[command(hide = true)]
     Generate(cmd::generate::Args),
     #[command(hide = true)]
     Slow(cmd::slow::Args),
@@ -71,6 +73,7 @@ fn main() -> ExitCode {
         Command::Import(args) => cmd::import::run(args),
         Command::Schema(args) => cmd::schema::run(args),
         Command::Completions(args) => cmd::completions::run(args),
+        Command::Burn(args) => cmd::burn::run(args),
         Command::Generate(args) => cmd::generate::run(args),
         Command::Slow(args) => cmd::slow::run(args),
         Command::Guard(args) => cmd::guard::run(args),

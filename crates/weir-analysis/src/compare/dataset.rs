@@ -1,6 +1,6 @@
 //! What is compared: a stored run, or what another program measured.
 
-use weir_results::{ArrivalModel, Cell, DIRECT, Part, Reason, Role, Run};
+use weir_results::{ArrivalModel, CONTROL, Cell, DIRECT, Part, Reason, Role, Run};
 
 use super::measure::Measure;
 use crate::figures::curve::CurvePoint;
@@ -110,7 +110,7 @@ pub fn label_apart(a: &mut Dataset, b: &mut Dataset) {
 }
 
 impl Dataset {
-    /// A run, or one gateway of it with its direct baseline.
+    /// A run, or one gateway of it with its direct baseline. The positive control is compared only if it is named.
     ///
     /// # Errors
     /// The names that there are, where no gateway has the one that was asked for.
@@ -122,12 +122,16 @@ impl Dataset {
             return Err(names);
         }
         let has_open = summary.points.iter().any(|point| point.model == ArrivalModel::Open);
-        let is_meant = |row: &&Row| row.is_direct() || gateway.is_none_or(|wanted| row.gateway == wanted);
+        let is_control = |name: &str| name == CONTROL && run.scenario.get("control").is_some();
+        let is_meant = |name: &str| match gateway {
+            Some(wanted) => name == wanted,
+            None => !is_control(name),
+        };
+        let is_shown = |row: &&Row| row.is_direct() || is_meant(&row.gateway);
         let of_point = |point: &Point| {
-            point.rows.iter().filter(is_meant).map(|row| series(point, row, has_open)).collect()
+            point.rows.iter().filter(is_shown).map(|row| series(point, row, has_open)).collect()
         };
         let mut series: Vec<Series> = summary.points.iter().flat_map::<Vec<Series>, _>(of_point).collect();
-        let is_meant = |name: &str| gateway.is_none_or(|wanted| name == wanted);
         for table in summary.findings.iter().flat_map(|finding| &finding.tables) {
             table
                 .rows

@@ -154,7 +154,9 @@ pub(super) fn drafts(
                 draft.effect = draft.effect.map(|effect| effect.with(Looks::Any));
             }
             if measure.is_cpu_time() {
-                if is_paired {
+                let model = a.load_point.map(|point| point.model);
+                let is_same_rig = question.other_rig_at.is_none() || question.other_rig_at != model;
+                if is_paired && is_same_rig {
                     draft.correct_host_speed(&a.rig_cpu, &b.rig_cpu);
                 }
                 draft.barred = draft.barred.or_else(|| other_load_point(a.load_point, b.load_point));

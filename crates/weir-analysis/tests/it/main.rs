@@ -6,6 +6,7 @@ mod chance;
 mod columns;
 mod compared;
 mod compared_findings;
+mod control;
 mod domains;
 mod effects;
 mod errors;

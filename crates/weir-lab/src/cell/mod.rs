@@ -2,6 +2,7 @@
 
 pub(crate) mod certificates;
 pub(crate) mod cold_start;
+pub(crate) mod control;
 pub(crate) mod error;
 mod kept;
 pub(crate) mod load;
@@ -22,11 +23,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use weir_results::{
-    Cell, CellKey, CellOutcome, Configuration, HostBounds, Measurement, Part, Run, is_baseline,
+    CONTROL, Cell, CellKey, CellOutcome, Configuration, HostBounds, Measurement, Part, Run, is_baseline,
 };
 use weir_rig::{Binary, Drivers, Rendered, Rig};
 
 use self::certificates::SharedCertificates;
+use self::control::Medians;
 use self::error::{CellError, file_failed};
 use self::load::{LoadRunner, Task};
 use self::origin::Upstream;
@@ -66,6 +68,8 @@ pub(crate) struct Lab<'a> {
     /// Certificates that cells share.
     pub(crate) certificates: &'a SharedCertificates,
     pub(crate) retries: Retries,
+    /// Latencies that the positive control goes by.
+    pub(crate) medians: Medians,
 }
 
 /// The target of the loads of a cell.
@@ -122,6 +126,7 @@ impl Lab<'_> {
             }
             Err(CellError::Stopped) => return Ok(None),
         };
+        self.medians.note(scenario, &cell);
         Ok(Some(cell))
     }
 
@@ -183,6 +188,10 @@ impl Lab<'_> {
         for (place, (name, load)) in scenario.loads.iter().enumerate() {
             if self.stop.load(Ordering::Relaxed) {
                 return Err(CellError::Stopped);
+            }
+            if key.gateway == CONTROL {
+                let delay = self.medians.delay(scenario, key, name, load);
+                control::delay_responses(target.upstream, delay)?;
             }
             let seed = plan::arrivals_seed(self.run.seed, key, place);
             let measure = || self.measure_load(scenario, target, runner, NamedLoad { name, load }, seed);

@@ -12,7 +12,7 @@ use super::error::{CellError, failed, file_failed};
 use super::network::{CellNetwork, Listener};
 use super::origin::Upstream;
 use super::remote::RemoteTarget;
-use super::{Lab, kept, user_config};
+use super::{Lab, control, kept, user_config};
 use crate::disturb::{self, Disturbances};
 use crate::scenario::{Gateway, Scenario};
 
@@ -59,7 +59,7 @@ impl Lab<'_> {
         loop {
             cell.parts.clear();
             cell.files.clear();
-            let asked = scenario.gateways.iter().find(|g| g.name == gateway).and_then(|g| g.listen);
+            let asked = scenario.gateway(gateway).and_then(|gateway| gateway.listen);
             match self.try_start(dir, scenario, gateway, cell) {
                 Err(CellError::Failed(CellOutcome::Failed { cause, .. }))
                     if cause == "port-taken" && asked.is_none() && tries < PORT_TRIES =>
@@ -118,7 +118,7 @@ impl Lab<'_> {
         upstream: &Upstream,
         cell: &mut Cell,
     ) -> Result<StartedGateway, CellError> {
-        let entry = scenario.gateways.iter().find(|entry| entry.name == gateway).ok_or_else(|| {
+        let entry = scenario.gateway(gateway).ok_or_else(|| {
             failed("render", &format!("the scenario has no gateway `{gateway}`"), "start a new run", "")
         })?;
         let listener = network.gateway(entry.listen)?;
@@ -126,10 +126,11 @@ impl Lab<'_> {
         let (binding, rendered) = self.render(&home, scenario, entry, &listener, &upstream.addresses())?;
         cell.files.extend(kept::configuration(dir, &rendered.files));
         cell.unequal.clone_from(&rendered.unequal);
-        let configuration = self.configurations.get(gateway);
+        let configuration = self.configurations.get(&entry.name);
         let sampler = scenario.cold_start.then(|| ColdStartSampler::begin(&upstream.running));
         let mut running = Vec::new();
         for process in &rendered.processes {
+            let process = &control::burdened(process, scenario, gateway, self.weir);
             let started = self.rig.launch(process).map_err(|error| match configuration {
                 Some(configuration) => user_config::not_started(&error, configuration, listener.listen),
                 None => error.into(),

@@ -1,6 +1,7 @@
 //! Rejects scenarios whose values are well-formed but contradict each other, the drivers or this host.
 
 mod changes;
+mod control;
 mod faults;
 mod objective;
 mod origin;
@@ -24,6 +25,7 @@ use weir_results::words::counted;
 use weir_results::{ArrivalModel, DIRECT, is_baseline};
 
 use self::changes::{check_changes, check_rates};
+use self::control::check_control;
 use self::faults::check_faults;
 use self::objective::check_objectives;
 use self::origin::check_origin;
@@ -86,6 +88,7 @@ pub(crate) fn check(scenario: &Scenario, known: &Known) -> Vec<ScenarioProblem> 
     check_network(scenario, known, f);
     check_times(scenario, f);
     check_twin(scenario, f);
+    check_control(scenario, f);
     check_cold_start(scenario, f);
     check_loads(scenario, f);
     check_changes(scenario, f);

@@ -5,7 +5,7 @@ pub(crate) mod extend;
 
 use std::time::Duration;
 
-use weir_results::{CellKey, DIRECT, DIRECT_TWIN};
+use weir_results::{CONTROL, CellKey, DIRECT, DIRECT_TWIN};
 
 use self::estimate::TimeEstimate;
 use crate::read::{Checked, Point};
@@ -37,7 +37,8 @@ pub struct Plan {
 /// Orders the cells of `checked` by `seed`.
 ///
 /// Repeats follow each other, so that a slow drift affects all cells alike. Points are shuffled within a repeat, and the
-/// gateways and direct cells are shuffled within the block of a point and repeat.
+/// gateways and direct cells are shuffled within the block of a point and repeat. A positive control comes after the
+/// gateway that it is, because its delay is a share of that one's latency.
 pub fn plan(checked: &Checked, seed: u64) -> Plan {
     let mut random = SplitMix64(seed);
     let mut cells = Vec::new();
@@ -48,7 +49,9 @@ pub fn plan(checked: &Checked, seed: u64) -> Plan {
             let mut block: Vec<&str> = point.scenario.gateways.iter().map(|g| g.name.as_str()).collect();
             block.extend(point.scenario.has_direct().then_some(DIRECT));
             block.extend(point.scenario.twin.then_some(DIRECT_TWIN));
+            block.extend(point.scenario.control.is_some().then_some(CONTROL));
             random.shuffle(&mut block);
+            put_control_behind(&mut block, &point.scenario);
             cells.extend(block.into_iter().map(|gateway| CellKey {
                 index: 0,
                 gateway: gateway.to_owned(),
@@ -61,6 +64,16 @@ pub fn plan(checked: &Checked, seed: u64) -> Plan {
         cell.index = place as u32;
     }
     Plan { seed, cells }
+}
+
+fn put_control_behind(block: &mut [&str], scenario: &Scenario) {
+    let place = |name: &str| block.iter().position(|known| *known == name);
+    let gateway = scenario.gateway(CONTROL).and_then(|gateway| place(&gateway.name));
+    if let Some((control, gateway)) =
+        place(CONTROL).zip(gateway).filter(|(control, gateway)| control < gateway)
+    {
+        block.swap(control, gateway);
+    }
 }
 
 /// The time that one cell of `scenario` takes.

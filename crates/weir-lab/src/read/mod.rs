@@ -32,6 +32,8 @@ pub struct Overrides {
     pub quick: bool,
     /// Another number of repeats.
     pub repeats: Option<u32>,
+    /// A positive control: `10%`, or `nginx=10%`.
+    pub control: Option<String>,
     /// Another seed.
     pub seed: Option<u64>,
     /// The URL of a Prometheus, for the only remote gateway.
@@ -188,6 +190,20 @@ impl Reader<'_> {
         if let Some(repeats) = o.repeats {
             self.overlaid.push((vec!["repeats".into()], format!("--repeats {repeats}")));
             scenario.repeats = repeats;
+        }
+        if let Some(control) = &o.control {
+            let label = format!("--control {control}");
+            let value = match control.split_once('=') {
+                Some((gateway, share)) => serde_json::json!({ "gateway": gateway, "share": share }),
+                None => serde_json::json!({ "share": control }),
+            };
+            for field in ["share", "gateway"] {
+                self.overlaid.push((vec!["control".into(), field.into()], label.clone()));
+            }
+            match laid(&scenario, "control", value) {
+                Ok(with_value) => scenario = with_value,
+                Err(error) => self.errors.push(of_argument(&label, error)),
+            }
         }
         scenario.seed = o.seed.or(scenario.seed);
         for (_, file) in scenario.gateways.iter_mut().flat_map(Gateway::files_mut) {

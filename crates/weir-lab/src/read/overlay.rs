@@ -6,7 +6,7 @@ use weir_document::{Problem, nearest};
 use crate::check::problem::suggestion;
 
 /// Fields that apply to the whole run, so that no axis can vary them.
-const WHOLE_RUN: [&str; 12] = [
+const WHOLE_RUN: [&str; 13] = [
     "name",
     "question",
     "gateways",
@@ -15,6 +15,7 @@ const WHOLE_RUN: [&str; 12] = [
     "repeats",
     "retries",
     "twin",
+    "control",
     "cold_start",
     "seed",
     "objective",

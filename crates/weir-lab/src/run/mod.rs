@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use weir_document::Problem;
 use weir_results::{Cell, CellKey, CellOutcome, HostBounds, Part, Role, Run, SCHEMA_VERSION, Store};
 use weir_rig::prometheus::Prometheus;
 use weir_rig::{Binary, CgroupVersion, Drivers, Rig};
@@ -17,6 +18,7 @@ use weir_rig::{Binary, CgroupVersion, Drivers, Rig};
 use self::cells::{Ended, measure_all};
 use crate::cell::Lab;
 use crate::cell::certificates::SharedCertificates;
+use crate::cell::control::Medians;
 use crate::cell::error::CellError;
 use crate::cell::ports::Ports;
 use crate::cell::remote;
@@ -119,6 +121,7 @@ pub fn prepare(mut checked: Checked, drivers: &Drivers) -> Result<Prepared, LabE
     for point in &mut checked.points {
         point.scenario.gateways.retain(is_kept);
     }
+    check_control(&mut checked)?;
     notes.extend(remote::destinations(&checked.scenario));
     let relative = pilot::relative_loads(&checked);
     if !relative.is_empty() {
@@ -128,6 +131,24 @@ pub fn prepare(mut checked: Checked, drivers: &Drivers) -> Result<Prepared, LabE
         ));
     }
     Ok(Prepared { checked, notes, binaries, origins, prometheus })
+}
+
+/// Names the gateway of the positive control, which has to be one that is here.
+fn check_control(checked: &mut Checked) -> Result<(), LabError> {
+    let gateways = &checked.scenario.gateways;
+    let Some(control) = &mut checked.scenario.control else { return Ok(()) };
+    let name = control.of(gateways).map(|gateway| gateway.name.clone());
+    if let (None, Some(wanted)) = (&name, &control.gateway) {
+        let problem = Problem::of("control.gateway", format!("{wanted} is not available here"));
+        return Err(LabError::Scenario(
+            problem.help("see the notes of `weir run --plan`, or name another gateway"),
+        ));
+    }
+    control.gateway = name;
+    for point in &mut checked.points {
+        point.scenario.control.clone_from(&checked.scenario.control);
+    }
+    Ok(())
 }
 
 /// Plans a new run of `prepared`; stores nothing yet.
@@ -211,6 +232,7 @@ pub fn execute(
         bounds,
         certificates: &certificates,
         retries: Retries::of_run(Duration::ZERO),
+        medians: Medians::default(),
     };
     let Some((run, checked)) = with_rates(&lab, &prepared.checked)? else {
         rig.close()?;
@@ -224,7 +246,14 @@ pub fn execute(
     }
     let pending = cells::pending(&run, store)?;
     let retries = Retries::of_run(plan::time(&checked, &pending).min);
-    let lab = Lab { run: &run, retries, ..lab };
+    let measured = store.cells(&run.id)?;
+    let medians = Medians::default();
+    for cell in &measured {
+        if let Some(point) = plan::point_of(&checked, &cell.key) {
+            medians.note(&point.scenario, cell);
+        }
+    }
+    let lab = Lab { run: &run, retries, medians, ..lab };
     let scenario_of = |key: &CellKey| plan::point_of(&checked, key).map(|point| &point.scenario);
     let takes = |key: &CellKey| scenario_of(key).map(plan::cell_time).unwrap_or_default();
     let ended = measure_all(&run, store, bench.stop, bench.observer, takes, |key| {

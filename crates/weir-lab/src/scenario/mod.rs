@@ -4,6 +4,7 @@
 
 mod axis;
 mod changes;
+mod control;
 mod disturbances;
 mod expanded;
 mod faults;
@@ -31,13 +32,14 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_document::{Named, Size, Time};
-use weir_results::{Role, Thresholds};
+use weir_results::{CONTROL, Role, Thresholds};
 use weir_rig::Limits;
 
 pub use axis::Axis;
 pub(crate) use axis::{FITTED_PATH, fitted_cpus};
 pub(crate) use changes::CHANGED;
 pub use changes::Changes;
+pub use control::Control;
 pub(crate) use expanded::name_at;
 pub use faults::ScheduledFault;
 pub use gateway::Gateway;
@@ -125,6 +127,10 @@ pub struct Scenario {
     /// doing, and nothing smaller is claimed of a gateway.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub twin: bool,
+    /// A positive control: each block has one of the gateways once more, which uses more CPU time and answers later, by
+    /// known amounts. The report says whether the run finds them: `{ share, gateway }`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control: Option<Control>,
     /// Whether the start of each gateway is measured: time and CPU time up to the first request that it answers 200, and
     /// the memory that it has then, before any load.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -196,6 +202,14 @@ impl Scenario {
     /// Whether there is a direct baseline: gateways that run elsewhere may keep their upstream to themselves.
     pub fn has_direct(&self) -> bool {
         !self.is_elsewhere() || self.gateways.iter().any(|gateway| gateway.remote.direct.is_some())
+    }
+
+    /// The gateway of that name; of the positive control, the one that it is.
+    pub fn gateway(&self, name: &str) -> Option<&Gateway> {
+        match (&self.control, name) {
+            (Some(control), CONTROL) => control.of(&self.gateways),
+            _ => self.gateways.iter().find(|gateway| gateway.name == name),
+        }
     }
 
     /// Worker threads of the origin.

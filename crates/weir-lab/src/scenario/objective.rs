@@ -151,8 +151,7 @@ impl ObjectiveSpec {
 impl Scenario {
     /// The objective of `gateway` at `load`; of the direct baseline, the one that applies to any gateway.
     pub fn objective_of(&self, gateway: &str, load: &str) -> ObjectiveSpec {
-        let of_gateway = self.gateways.iter().find(|known| known.name == gateway);
-        of_gateway
+        self.gateway(gateway)
             .and_then(|gateway| gateway.objective.clone())
             .unwrap_or_default()
             .over(self.objective_at(load))

@@ -723,3 +723,24 @@ fn a_gateway_named_after_the_program_had_no_suggestion() {
         "side.yaml:2:12: gateways[0]: unknown gateway or driver `weir-gateway` | did you mean `weir`?",
     );
 }
+
+#[test]
+fn positive_controls_that_cannot_be_have_their_place() {
+    let control = |control: &str| Overrides { control: Some(control.into()), ..Overrides::default() };
+    check_overrides(control("0%"), "--control 0%: `0%` is out of range | use 0.1% to 100%, like 10%");
+    check_overrides(
+        control("much"),
+        "--control much: `control`: `much` is not a share | write a number with its unit, like 0.1%, 50%",
+    );
+    check_overrides(
+        control("ngimx=10%"),
+        "--control ngimx=10%: the scenario has no gateway `ngimx` | did you mean `nginx`?",
+    );
+    check("control: { shares: 10% }\n", "side.yaml:3:12: unknown field `shares` | did you mean `share`?");
+    let named = EXAMPLE
+        .replace("gateways: [", "control: { share: 10% }\ngateways: [{ name: control, driver: nginx }, ");
+    let error = read(&named).unwrap_err().to_string();
+    assert!(error.contains("`control` is the name of the positive control"), "{error}");
+    let before = EXAMPLE.replace("gateways: [", "gateways: [{ name: control, driver: nginx }, ");
+    assert!(read(&before).is_ok(), "without a positive control it is a name like any other");
+}

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use weir_lab::Checked;
 use weir_lab::plan::{self, Plan};
-use weir_results::{CellKey, DIRECT, Run};
+use weir_lab::{Checked, Overrides};
+use weir_results::{CONTROL, CellKey, DIRECT, Run};
 
-use crate::{EXAMPLE, known, read, run_of};
+use crate::{EXAMPLE, known, read, read_with, run_of};
 
 const GATEWAYS: usize = 4;
 const POINTS: usize = 2;
@@ -157,4 +157,21 @@ fn the_time_of_a_plan_ignored_loads_that_are_measured_again() {
     // A search makes 10 trials at least, of 2.6 s each, and as many as it may at most.
     check("retries: 0", "model: open, duration: 2s, search: { p99: 20ms, trials: 40 }", (30, 116));
     check("retries: 1", "model: open, duration: 2s, search: { p99: 20ms, trials: 40 }", (30, 131));
+}
+
+#[test]
+fn a_positive_control_comes_after_its_gateway_in_every_block() {
+    let overrides = Overrides { control: Some("nginx=10%".into()), ..Overrides::default() };
+    let checked = read_with(EXAMPLE, &overrides).unwrap();
+    let mut others = BTreeSet::new();
+    for seed in 0..50 {
+        let plan = plan::plan(&checked, seed);
+        assert_eq!(plan.cells.len(), (GATEWAYS + 2) * POINTS * REPEATS);
+        for cells in plan.cells.chunks(GATEWAYS + 2) {
+            let place = |name: &str| cells.iter().position(|key| key.gateway == name).unwrap();
+            assert!(place("nginx") < place(CONTROL), "{cells:?}");
+            others.insert((place(CONTROL), place(DIRECT)));
+        }
+    }
+    assert!(others.len() > GATEWAYS, "the rest is in random order: {others:?}");
 }

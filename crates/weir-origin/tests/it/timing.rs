@@ -100,9 +100,12 @@ fn a_delay_is_added_and_removed_while_it_runs() {
         assert_eq!((set("3000000"), client.get("/").status), (200, 200));
         let given = origin.stats().delays.unwrap();
         assert!(given.count == 1 && given.min_ns >= own_ns + 3_000_000, "{delay}: {given:?}");
+        assert_eq!((set("5000"), client.get("/").status), (200, 200));
+        let given = origin.stats().delays.unwrap();
+        assert!(given.count == 2 && given.min_ns >= own_ns + 5_000, "{delay}: {given:?}");
         assert_eq!((set("0"), client.get("/").status), (200, 200));
         let count = origin.stats().delays.unwrap().count;
-        assert_eq!(count, if own_ns == 0 { 1 } else { 2 }, "{delay}: without a delay nothing is recorded");
+        assert_eq!(count, if own_ns == 0 { 2 } else { 3 }, "{delay}: without a delay nothing is recorded");
         assert_eq!([set("-1"), set("61000000000"), set("")], [404; 3]);
     }
 }

@@ -57,6 +57,10 @@ pub(crate) struct Args {
     /// Label matchers for the series of the gateway, like namespace="shop",pod=~"gw-.*"
     #[arg(long, value_name = "MATCHERS", conflicts_with = "resume")]
     selector: Option<String>,
+    /// Measure one gateway once more with so much more CPU time per request and latency, and say whether this run finds it:
+    /// a share for the first gateway, or GATEWAY=SHARE
+    #[arg(long, value_name = "SHARE", conflicts_with = "resume")]
+    control: Option<String>,
     /// Print what would be measured, in which order, and for how long; run nothing
     #[arg(long)]
     plan: bool,
@@ -141,6 +145,7 @@ fn start(args: &Args, drivers: &Drivers) -> Result<Exit, Failure> {
         gateways: args.gateways.clone(),
         quick: args.quick,
         repeats: args.repeats,
+        control: args.control.clone(),
         seed: args.seed,
         prometheus: args.prometheus.clone(),
         selector: args.selector.clone(),

@@ -1,0 +1,207 @@
+//! The positive control: whether the run finds a gateway that is slower by a known amount (`docs/method.md#control`).
+
+use serde_json::Value as Json;
+use weir_results::{ArrivalModel, BoundBy, CONTROL, Cell, CellOutcome, Measurement, Run};
+
+use crate::compare::{
+    Comparison, Dataset, FigureComparison, Margins, Measure, PointComparison, Question, Verdict, compare,
+};
+use crate::figures::quantity::{percent, time_ns};
+use crate::findings::{Column, Finding, KEEP, Row, Table, Unit, Value};
+use crate::points::axes::with_axes;
+use crate::summary::{self, Summary};
+
+const KEY: &str = "control";
+
+const INTRO: &str = "\
+The positive control is a gateway once more, with a process that uses a share of its CPU time, in the same control \
+group, and in open loads with an upstream that delays its responses. weir knows both amounts, and compares the two in \
+the way of `weir compare`, without a margin. *Found*: the interval of all metrics together (99 %) excludes no change. \
+*Finds from*: the smallest change that a comparison with as many repeats and as much noise finds in four cases of \
+five.";
+
+static COLUMNS: [Column; 7] = [
+    Column::of("load", "Load", Unit::Load, KEEP),
+    Column::of("metric", "Metric", Unit::Text, KEEP),
+    Column::of("known", "Known change", Unit::Text, KEEP),
+    Column::of("measured", "Measured", Unit::Text, KEEP),
+    Column::of("found", "Found", Unit::Text, KEEP),
+    Column::of("finds_from", "Finds from", Unit::Text, 8),
+    Column::of("why", "Reason", Unit::Text, 5),
+];
+
+/// Summarizes the cells of a run. Its positive control is a finding, and none of its gateways.
+pub fn summarize(run: &Run, cells: &[Cell]) -> Summary {
+    let Some(control) = Control::of(run) else { return summary::summarize(run, cells) };
+    let is_control = |gateway: &str| gateway == CONTROL;
+    let own: Vec<Cell> = cells.iter().filter(|cell| !is_control(&cell.key.gateway)).cloned().collect();
+    let mut without = run.clone();
+    without.plan.retain(|key| !is_control(&key.gateway));
+    let mut summary = summary::summarize(&without, &own);
+    summary.findings.extend(control.finding(run, cells));
+    summary
+}
+
+/// What a run says of its positive control.
+struct Control {
+    gateway: String,
+    /// Extra CPU time as share of the gateway's own.
+    share: f64,
+}
+
+/// What is known to have changed.
+struct Known {
+    /// As share.
+    change: f64,
+    words: String,
+}
+
+impl Known {
+    /// Whether an interval of changes lies wholly between none and this one.
+    fn is_below(&self, low: f64, high: f64) -> bool {
+        if self.change < 0.0 { low > self.change } else { high < self.change }
+    }
+}
+
+impl Control {
+    fn of(run: &Run) -> Option<Self> {
+        let control = run.scenario.get(KEY)?;
+        let share = match control.get("share")? {
+            Json::String(text) => match text.strip_suffix('%') {
+                Some(percents) => percents.trim().parse::<f64>().ok()? / 100.0,
+                None => text.parse().ok()?,
+            },
+            number => number.as_f64()?,
+        };
+        Some(Self { gateway: control.get("gateway")?.as_str()?.to_owned(), share })
+    }
+
+    fn finding(&self, run: &Run, cells: &[Cell]) -> Option<Finding> {
+        let mut finding = Finding::new(KEY, "Positive control", INTRO);
+        let failed =
+            cells.iter().filter(|cell| cell.key.gateway == CONTROL).find_map(|cell| match &cell.outcome {
+                CellOutcome::Failed { cause, message, .. } => Some(format!("{cause}: {message}")),
+                CellOutcome::Measured { .. } => None,
+            });
+        finding.sentences.extend(failed.map(|why| format!("The positive control failed. {why}")));
+        if let Some(comparison) = self.compared(run, cells) {
+            let rows: Vec<(Row, String)> =
+                comparison.points.iter().flat_map(|point| self.rows(point, cells)).collect();
+            let (rows, sentences): (Vec<Row>, Vec<String>) = rows.into_iter().unzip();
+            finding.sentences.extend(sentences);
+            if !rows.is_empty() {
+                let caption = format!("{} and its control", self.gateway);
+                finding.tables.push(Table { caption, columns: &COLUMNS, rows });
+            }
+        }
+        (!finding.sentences.is_empty()).then_some(finding)
+    }
+
+    fn compared(&self, run: &Run, cells: &[Cell]) -> Option<Comparison> {
+        let of = |gateway: &str| Dataset::of_run(run, cells, Some(gateway)).ok();
+        let mut margins = Margins::default();
+        Measure::JUDGED.into_iter().for_each(|measure| margins.set(measure, 0.0));
+        let question = Question {
+            measures: Measure::JUDGED.to_vec(),
+            margins,
+            // Delayed responses cost the upstream more.
+            other_rig_at: Some(ArrivalModel::Open),
+            is_sequential: run.manifest.repeats_were_added,
+            ..Question::default()
+        };
+        compare(&of(&self.gateway)?, &of(CONTROL)?, &question).ok()
+    }
+
+    /// A row and a sentence for each metric of which the change is known.
+    fn rows(&self, point: &PointComparison, cells: &[Cell]) -> Vec<(Row, String)> {
+        let here = |gateway: &str| -> Vec<&Measurement> {
+            let cells =
+                cells.iter().filter(|cell| cell.key.gateway == gateway && cell.key.axes == point.axes);
+            cells.filter_map(|cell| measured(cell, &point.load)).collect()
+        };
+        let (own, control) = (here(&self.gateway), here(CONTROL));
+        let row = |figure: &FigureComparison| {
+            let known = self.known(figure, &own, &control).filter(|_| figure.verdict.is_some())?;
+            Some(self.row(point, figure, &known))
+        };
+        point.figures.iter().filter_map(row).collect()
+    }
+
+    /// By how much a metric changed; `None` if nobody knows.
+    fn known(
+        &self,
+        figure: &FigureComparison,
+        own: &[&Measurement],
+        control: &[&Measurement],
+    ) -> Option<Known> {
+        let is_closed = own.first()?.record.result.model == ArrivalModel::Closed;
+        match figure.measure {
+            Measure::CpuPerRequest => {
+                Some(Known { change: self.share, words: format!("+{}", percent(self.share)) })
+            }
+            // At its CPU limit a gateway carries what the limit is worth.
+            Measure::Throughput
+                if is_closed && own.iter().all(|of| of.judgement.bound_by == BoundBy::Gateway) =>
+            {
+                let change = 1.0 / (1.0 + self.share) - 1.0;
+                Some(Known { change, words: signed(change) })
+            }
+            Measure::Latency(_) if !is_closed => {
+                let given = |of: &[&Measurement]| {
+                    let sum: u64 = of.iter().filter_map(|of| of.counters.origin_delay_ns_mean).sum();
+                    sum as f64 / of.len().max(1) as f64
+                };
+                let delay_ns = given(control) - given(own);
+                let change = delay_ns / figure.a.mean?;
+                (delay_ns > 0.0)
+                    .then(|| Known { change, words: format!("{} (+{})", signed(change), time_ns(delay_ns)) })
+            }
+            _ => None,
+        }
+    }
+
+    fn row(&self, point: &PointComparison, figure: &FigureComparison, known: &Known) -> (Row, String) {
+        let measured = figure.ratio.map_or("n/a".to_owned(), |ratio| {
+            let interval = figure.interval.map(|ends| ends.map(|end| signed(end - 1.0)));
+            let interval = interval.map(|[low, high]| format!(" [{low} .. {high}]")).unwrap_or_default();
+            format!("{}{interval}", signed(ratio - 1.0))
+        });
+        let is_found = figure.verdict == Some(Verdict::Worse);
+        let finds_from = figure.smallest_effect.map_or("n/a".to_owned(), percent);
+        let why = match (is_found, figure.interval) {
+            // What delays responses also costs time, so that more is no contradiction.
+            (true, Some([low, high])) if known.is_below(low - 1.0, high - 1.0) => {
+                "less than the known change: do not trust differences of this size".to_owned()
+            }
+            (true, _) => String::new(),
+            (false, _) if figure.is_decidable => "the interval includes no change".to_owned(),
+            (false, _) => figure.why.clone(),
+        };
+        let title = figure.measure.title();
+        let gateway = with_axes(&self.gateway, &point.axes);
+        let found = if is_found { "found" } else { "not found" };
+        let reason = if why.is_empty() { String::new() } else { format!(" ({why})") };
+        let sentence = format!(
+            "{gateway}, {}: {title} {} is {found}: measured {measured}{reason}.",
+            point.load, known.words
+        );
+        let mut axes = point.axes.clone();
+        axes.insert("metric".to_owned(), figure.measure.name().into());
+        let texts = [&title, &known.words, &measured, &found.to_owned(), &finds_from, &why];
+        let values = std::iter::once(Value::Missing).chain(texts.map(|text| Value::text(text.clone())));
+        let row =
+            Row { gateway: self.gateway.clone(), load: point.load.clone(), axes, values: values.collect() };
+        (row, sentence)
+    }
+}
+
+fn measured<'a>(cell: &'a Cell, load: &str) -> Option<&'a Measurement> {
+    let CellOutcome::Measured { measurements } = &cell.outcome else { return None };
+    measurements.iter().find(|measurement| measurement.load == load)
+}
+
+/// `+9.8 %`, `-4.0 %`.
+fn signed(share: f64) -> String {
+    let sign = if share < 0.0 { "-" } else { "+" };
+    format!("{sign}{}", percent(share.abs()))
+}

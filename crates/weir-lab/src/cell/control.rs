@@ -1,0 +1,85 @@
+//! The positive control: a gateway once more, with more CPU time and later responses.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use weir_results::{ArrivalModel, CONTROL, Cell, CellKey, CellOutcome, Role};
+use weir_rig::{Asked, Binary, Credentials, ProcessSpec, status_of};
+
+use super::error::{CellError, failed};
+use super::origin::Upstream;
+use crate::scenario::{Load, Scenario};
+
+/// Time in which an upstream must say that it delays its responses.
+const SWITCH_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// p50 of the open loads of the gateway that the control is, by axes, repeat and load, nanoseconds.
+#[derive(Debug, Default)]
+pub(crate) struct Medians(RefCell<BTreeMap<(String, u32, String), u64>>);
+
+impl Medians {
+    /// Keeps those of a cell, if the control will need them.
+    pub(crate) fn note(&self, scenario: &Scenario, cell: &Cell) {
+        let is_its_gateway = scenario.control.is_some()
+            && scenario.gateway(CONTROL).is_some_and(|of| of.name == cell.key.gateway);
+        let CellOutcome::Measured { measurements } = &cell.outcome else { return };
+        for measurement in measurements.iter().filter(|_| is_its_gateway) {
+            if let Some(p50_ns) = measurement.record.result.latency_ns.p50 {
+                self.0.borrow_mut().insert(place(&cell.key, &measurement.load), p50_ns);
+            }
+        }
+    }
+
+    /// The extra delay of the control at a load: a share of p50 of its gateway in the same block. None in a closed loop,
+    /// where it would change the load itself, and in a search.
+    pub(crate) fn delay(&self, scenario: &Scenario, key: &CellKey, name: &str, load: &Load) -> Duration {
+        let is_open = load.model == ArrivalModel::Open && load.search.is_none();
+        let share = scenario.control.as_ref().map_or(0.0, |control| control.share.0);
+        let p50_ns = self.0.borrow().get(&place(key, name)).copied().filter(|_| is_open);
+        Duration::from_nanos(p50_ns.unwrap_or(0)).mul_f64(share)
+    }
+}
+
+fn place(key: &CellKey, load: &str) -> (String, u32, String) {
+    let axes = serde_json::to_string(&key.axes).expect("axes are plain values");
+    (axes, key.repeat, load.to_owned())
+}
+
+/// A process of the gateway; of the control's data plane, one that uses more CPU time.
+pub(super) fn burdened(
+    process: &ProcessSpec,
+    scenario: &Scenario,
+    gateway: &str,
+    weir: &Binary,
+) -> ProcessSpec {
+    let mut process = process.clone();
+    if let Some(control) =
+        scenario.control.as_ref().filter(|_| gateway == CONTROL && process.role == Role::Data)
+    {
+        let weir = weir.path.display().to_string();
+        let mut command =
+            vec![weir, "burn".into(), "--share".into(), control.share.0.to_string(), "--".into()];
+        command.append(&mut process.command);
+        process.command = command;
+    }
+    process
+}
+
+/// Makes weir's own upstream delay its responses; other servers cannot.
+pub(super) fn delay_responses(upstream: &Upstream, delay: Duration) -> Result<(), CellError> {
+    let Some(_) = &upstream.delay else { return Ok(()) };
+    let path = format!("/__weir/delay/{}", delay.as_nanos());
+    for server in &upstream.replicas {
+        let (network, address) = (server.namespace.as_ref(), server.connect);
+        let asked = Asked { host: &server.name, path: &path };
+        let said = match status_of(&Credentials::default(), network, address, asked, SWITCH_TIMEOUT) {
+            Ok(200) => continue,
+            Ok(status) => format!("HTTP status {status}"),
+            Err(error) => error,
+        };
+        let message = format!("{}: cannot delay responses: {said}", server.name);
+        return Err(failed("died", &message, "see its log", ""));
+    }
+    Ok(())
+}

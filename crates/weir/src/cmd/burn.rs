@@ -1,0 +1,29 @@
+//! `weir burn`: a program that uses more CPU time than it needs, for the positive control of `weir run`.
+
+use crate::failure::{Exit, Failure};
+
+/// Arguments of `weir burn`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Extra CPU time, as share of the CPU time of the program
+    #[arg(long, value_name = "SHARE")]
+    share: f64,
+    /// Burn beside this process, which is the parent
+    #[arg(long, value_name = "PID", conflicts_with = "command")]
+    of: Option<i32>,
+    /// The program and its arguments
+    #[arg(last = true, required_unless_present = "of")]
+    command: Vec<String>,
+}
+
+/// Burns, or becomes the program.
+pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
+    let failed = |error: std::io::Error| {
+        let program = args.command.first().map_or("weir burn", String::as_str);
+        Failure::environment(format!("{program}: {error}"), "see whether the program can be started alone")
+    };
+    match args.of {
+        Some(pid) => weir_rig::burn(args.share, pid).map(|()| Exit::Good).map_err(failed),
+        None => Err(failed(weir_rig::exec_with_burner(args.share, &args.command))),
+    }
+}
