@@ -29,7 +29,7 @@ const IN_FLIGHT_UNANSWERED_MAX: f64 = 0.001;
 /// disturbances that moved no value beyond its tolerance, one if the load asks for more than the generator can send, one
 /// if the warm-up grew, and one for `bound_by` last.
 pub fn judge(evidence: &Evidence<'_>, thresholds: &Thresholds) -> Judgement {
-    let case = Case { e: evidence, t: thresholds };
+    let case = Case { e: evidence, t: thresholds, noise: NoiseEstimate::of(evidence) };
     let disturbed = case.host_disturbed();
     let generator = case.generator_limit(disturbed.is_some());
     let upstream = case.upstream_limit();
@@ -85,6 +85,8 @@ struct Context<'a> {
 struct Case<'a> {
     e: &'a Evidence<'a>,
     t: &'a Thresholds,
+    /// `None` if the host was not sampled.
+    noise: Option<NoiseEstimate>,
 }
 
 /// What bounds a load, and why.
@@ -256,7 +258,7 @@ impl Case<'_> {
     fn host_disturbed(&self) -> Option<String> {
         let host = self.e.host?;
         let share = host.steal + host.others;
-        let estimate = NoiseEstimate::of(self.e)?;
+        let estimate = self.noise?;
         (share > self.t.disturbed_share).then(|| {
             format!(
                 "processes outside the rig took {} of the host's CPU: {} steal, {} on this host (limit {}). They can have \
@@ -568,7 +570,7 @@ impl Case<'_> {
     }
 
     fn noise_effect(&self, bound_by: BoundBy) -> Effect {
-        let Some(estimate) = NoiseEstimate::of(self.e) else { return Effect::UNKNOWN };
+        let Some(estimate) = self.noise else { return Effect::UNKNOWN };
         // A stalled generator sends late.
         let late = self.late_share().filter(|_| self.open()).unwrap_or(0.0);
         let cpu = Factors::within(estimate.cpu.max(LATE_COST * late));

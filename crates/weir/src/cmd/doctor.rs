@@ -25,7 +25,7 @@ pub(crate) struct Args {
     /// Additional driver directory: one driver, or one directory per driver; may be repeated
     #[arg(long, value_name = "DIR")]
     drivers: Vec<PathBuf>,
-    /// Skip the measurements (a minute): highest rate of the generator, latency floor, and what a comparison can find
+    /// Skip the measurements (a minute and a half): highest rate of the generator, latency floor, and what a comparison can find
     #[arg(long)]
     quick: bool,
     #[command(flatten)]
@@ -43,7 +43,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
         if args.quick { args.database.open_if_there()? } else { Some(args.database.open_or_make()?) };
     let mut examination = Examination::of_this_host(&drivers);
     if !args.quick {
-        note("measuring this host, for at most a minute; --quick skips this");
+        note("measuring this host, for about a minute and a half; --quick skips this");
         let bounds = bounds::measure(&examination.host, examination.disturbance)?;
         if let Some(store) = &mut store {
             // What was measured on a quiet host is worth more than what is measured beside a neighbour.
@@ -58,7 +58,14 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
             }
         }
         examination.bounds = Some(bounds);
-        examination.precision = Precision::measure()?;
+        if let Some(gateway) = examination.found() {
+            match Precision::measure(&drivers, gateway) {
+                Ok(precision) => examination.precision = precision,
+                Err(failure) => {
+                    note(format_args!("cannot measure what a comparison finds: {}", failure.problem.message))
+                }
+            }
+        }
     } else if let (Some(store), Some(host)) = (&store, HostBounds::fingerprint(&examination.host)) {
         examination.bounds = store.bounds(&host)?;
     }

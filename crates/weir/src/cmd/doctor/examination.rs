@@ -102,6 +102,14 @@ impl Examination {
         }
     }
 
+    /// A gateway that can be run here: weir's own, or else the first one.
+    pub(super) fn found(&self) -> Option<&str> {
+        let mut found =
+            self.gateways.iter().filter(|gateway| gateway.problem.is_none() && gateway.binary.is_some());
+        let own = found.clone().find(|gateway| gateway.name == "weir");
+        own.or_else(|| found.next()).map(|gateway| gateway.name.as_str())
+    }
+
     /// Says what follows from all that was found.
     pub(super) fn advise(&mut self) {
         self.advice = advice::sentences(self, &Thresholds::default());

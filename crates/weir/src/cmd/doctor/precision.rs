@@ -1,23 +1,24 @@
 //! What this host can decide in ten minutes: how much values wander from repeat to repeat (`docs/method.md#comparison`).
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
 use serde::Serialize;
 use weir_analysis::compare::smallest_difference;
 use weir_analysis::noise_margin;
 use weir_analysis::quantity::percent_short;
-use weir_engine::{ModelSpec, Spacing};
-use weir_results::{LoadResult, Thresholds};
+use weir_lab::{Bench, Observer, Overrides, Progress, Source};
+use weir_results::{ArrivalModel, Cell, CellKey, CellOutcome, Measurement, Store, Thresholds};
+use weir_rig::{Binary, Drivers};
 
-use super::bounds::Origin;
+use crate::cmd::known::known;
 use crate::failure::Failure;
 
-/// Repeats with a fresh origin each; their spread is known to a quarter of itself.
-const REPEATS: usize = 8;
-/// As the quickstart has them.
-const CONNECTIONS: u32 = 10;
-const RATE_PER_S: f64 = 3_000.0;
-const OPEN_CONNECTIONS: u32 = 32;
-/// Length of each load, nanoseconds.
-const LOAD_NS: u64 = 800_000_000;
+/// Repeats of the quickstart with one gateway; their spread is known to a quarter of itself.
+const REPEATS: u32 = 8;
+/// Shorter than in the quickstart, so that the doctor takes no longer.
+const PHASES: [&str; 2] = ["warmup=200ms", "duration=800ms"];
 /// What is promised for.
 const MINUTES: f64 = 10.0;
 /// A block of the quickstart with two gateways: three cells of two loads.
@@ -44,16 +45,49 @@ struct Repeats {
     p99: Vec<f64>,
 }
 
+/// Watches a run that nobody watches.
+struct Unseen;
+
+impl Observer for Unseen {
+    fn note(&self, _: &str) {}
+    fn cell_started(&self, _: &CellKey, _: Progress) {}
+    fn load_started(&self, _: &CellKey, _: &str, _: Duration) {}
+    fn load_retried(&self, _: &CellKey, _: &str, _: &str) {}
+    fn load_measured(&self, _: &CellKey, _: &Measurement) {}
+    fn cell_finished(&self, _: &Cell, _: Progress) {}
+}
+
 impl Precision {
-    /// Measures weir's origin with its generator, in repeats with fresh processes; `None` if a value was missing.
-    pub(super) fn measure() -> Result<Option<Self>, Failure> {
+    /// Measures `gateway` by a short quickstart, in repeats with fresh processes; `None` if a value was missing.
+    ///
+    /// # Errors
+    /// If the run cannot begin: another one may use this host.
+    pub(super) fn measure(drivers: &Drivers, gateway: &str) -> Result<Option<Self>, Failure> {
+        let failed = |error: std::io::Error| {
+            Failure::environment(
+                format!("cannot make a temporary folder: {error}"),
+                "free space, or use --quick",
+            )
+        };
+        let folder = tempfile::tempdir().map_err(failed)?;
+        let mut store = Store::open(&folder.path().join("doctor.db"))?;
+        let overrides = Overrides {
+            gateways: vec![gateway.to_owned()],
+            set: PHASES.map(str::to_owned).to_vec(),
+            repeats: Some(REPEATS),
+            ..Overrides::default()
+        };
+        let checked = weir_lab::read(&Source::find("quickstart")?, &overrides, &known(drivers))?;
+        let prepared = weir_lab::prepare(checked, drivers)?;
+        let run = weir_lab::new_run(&prepared, Vec::new());
+        let (weir, stop) = (Binary::own()?, Arc::new(AtomicBool::new(false)));
+        let bench = Bench { drivers, weir: &weir, stop: &stop, observer: &Unseen };
+        weir_lab::execute(&run, &prepared, &mut store, &bench)?;
         let mut repeats = Repeats::default();
-        for _ in 0..REPEATS {
-            let origin = Origin::start()?;
-            let closed = origin.drive(ModelSpec::default(), CONNECTIONS, LOAD_NS)?;
-            let open =
-                origin.drive(ModelSpec::open(RATE_PER_S, Spacing::Poisson), OPEN_CONNECTIONS, LOAD_NS)?;
-            repeats.add(&closed, &open);
+        for cell in store.cells(&run.id)?.iter().filter(|cell| cell.key.gateway == gateway) {
+            if let CellOutcome::Measured { measurements } = &cell.outcome {
+                measurements.iter().for_each(|measurement| repeats.add(measurement));
+            }
         }
         Ok(repeats.precision())
     }
@@ -80,17 +114,21 @@ impl Precision {
 }
 
 impl Repeats {
-    fn add(&mut self, closed: &LoadResult, open: &LoadResult) {
-        self.throughput.push(closed.rate_per_s);
-        let completed = open.requests.completed.max(1) as f64;
-        self.cpu.push(open.cpu_s.total() / completed);
-        self.p99.extend(open.latency_ns.p99.map(|ns| ns as f64));
+    fn add(&mut self, measurement: &Measurement) {
+        let result = &measurement.record.result;
+        match result.model {
+            ArrivalModel::Closed => {
+                self.throughput.push(result.rate_per_s);
+                self.cpu.extend(measurement.cpu_us_per_request);
+            }
+            ArrivalModel::Open => self.p99.extend(result.latency_ns.p99.map(|ns| ns as f64)),
+        }
     }
 
     fn precision(&self) -> Option<Precision> {
         let blocks = (MINUTES * 60.0 / BLOCK_S) as usize;
         let of = |values: &[f64]| {
-            let is_whole = values.len() == REPEATS && values.iter().all(|value| *value > 0.0);
+            let is_whole = values.len() == REPEATS as usize && values.iter().all(|value| *value > 0.0);
             is_whole.then(|| smallest_difference(spread(values), blocks))
         };
         Some(Precision { cpu: of(&self.cpu)?, throughput: of(&self.throughput)?, p99: of(&self.p99)? })
