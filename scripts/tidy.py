@@ -28,6 +28,7 @@ MUST_NOT_KNOW = {
     "weir-config": {"tokio", "weir-dataplane", "weir-engine", "weir-rig", "weir-lab"},
     "weir-dataplane": {"weir-lab", "weir-rig", "weir-engine", "weir-control", "weir-results", "weir-report"},
     "weir-manifests": {"tokio", "rustls", "rustix", "weir-control", "weir-dataplane", "weir-lab", "weir-rig"},
+    "weir-nats": {"weir-lab", "weir-rig", "weir-results", "weir-engine", "weir-report", "weir-analysis"},
     "weir-control": {"weir-dataplane", "weir-lab", "weir-rig"},
     "weir-gateway": {"weir-lab", "weir-rig", "weir-engine", "weir-results", "weir-report"},
     "weir-rig": {"weir-lab", "weir-analysis", "weir-report", "weir-engine", "weir-dataplane"},

@@ -22,7 +22,10 @@ fn a_control_burns_and_waits_and_is_no_gateway_of_the_report() {
         let part = &cell["parts"].as_array().unwrap().iter().find(|part| part["role"] == "data").unwrap();
         let command: Vec<&str> =
             part["command"].as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect();
-        assert!(command[1..4] == ["burn", "--share", "1"] && command[5].contains("nginx"), "{command:?}");
+        assert!(
+            command[1..5] == ["burn", "--share", "1", "--record"] && command[7].contains("nginx"),
+            "{command:?}"
+        );
     }
     // Its delay is a share of p50 of nginx in the same block, in the open load only.
     let p50s: Vec<u64> = of_tail(&result, "nginx", "/record/result/latency_ns/p50");

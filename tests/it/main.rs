@@ -32,6 +32,8 @@ mod prometheus;
 mod remote;
 mod rootless;
 mod run;
+#[cfg(feature = "nats")]
+mod services;
 mod sessions;
 mod silent;
 mod size;

@@ -1,10 +1,10 @@
 //! The positive control: whether the run finds a gateway that is slower by a known amount (`docs/method.md#control`).
 
-use serde_json::Value as Json;
-use weir_results::{ArrivalModel, BoundBy, CONTROL, Cell, CellOutcome, Measurement, Run};
+use weir_results::{ArrivalModel, BoundBy, Burned, CONTROL, Cell, CellOutcome, Measurement, Run};
 
 use crate::compare::{
     Comparison, Dataset, FigureComparison, Margins, Measure, PointComparison, Question, Verdict, compare,
+    smallest_effect_words,
 };
 use crate::figures::quantity::{percent, time_ns};
 use crate::findings::{Column, Finding, KEEP, Row, Table, Unit, Value};
@@ -45,8 +45,6 @@ pub fn summarize(run: &Run, cells: &[Cell]) -> Summary {
 /// What a run says of its positive control.
 struct Control {
     gateway: String,
-    /// Extra CPU time as share of the gateway's own.
-    share: f64,
 }
 
 /// What is known to have changed.
@@ -65,15 +63,8 @@ impl Known {
 
 impl Control {
     fn of(run: &Run) -> Option<Self> {
-        let control = run.scenario.get(KEY)?;
-        let share = match control.get("share")? {
-            Json::String(text) => match text.strip_suffix('%') {
-                Some(percents) => percents.trim().parse::<f64>().ok()? / 100.0,
-                None => text.parse().ok()?,
-            },
-            number => number.as_f64()?,
-        };
-        Some(Self { gateway: control.get("gateway")?.as_str()?.to_owned(), share })
+        let gateway = run.scenario.get(KEY)?.get("gateway")?.as_str()?;
+        Some(Self { gateway: gateway.to_owned() })
     }
 
     fn finding(&self, run: &Run, cells: &[Cell]) -> Option<Finding> {
@@ -134,24 +125,23 @@ impl Control {
         own: &[&Measurement],
         control: &[&Measurement],
     ) -> Option<Known> {
+        let burned = burned(control)?;
         let is_closed = own.first()?.record.result.model == ArrivalModel::Closed;
         match figure.measure {
-            Measure::CpuPerRequest => {
-                Some(Known { change: self.share, words: format!("+{}", percent(self.share)) })
-            }
+            Measure::CpuPerRequest => Some(Known { change: burned, words: signed(burned) }),
             // At its CPU limit a gateway carries what the limit is worth.
             Measure::Throughput
                 if is_closed && own.iter().all(|of| of.judgement.bound_by == BoundBy::Gateway) =>
             {
-                let change = 1.0 / (1.0 + self.share) - 1.0;
+                let change = 1.0 / (1.0 + burned) - 1.0;
                 Some(Known { change, words: signed(change) })
             }
             Measure::Latency(_) if !is_closed => {
-                let given = |of: &[&Measurement]| {
-                    let sum: u64 = of.iter().filter_map(|of| of.counters.origin_delay_ns_mean).sum();
-                    sum as f64 / of.len().max(1) as f64
+                let given = |of: &[&Measurement]| -> Vec<f64> {
+                    of.iter().filter_map(|of| Some(of.counters.origin_delay_ns_mean? as f64)).collect()
                 };
-                let delay_ns = given(control) - given(own);
+                let mean = |given: Vec<f64>| given.iter().sum::<f64>() / given.len().max(1) as f64;
+                let delay_ns = mean(given(control)) - mean(given(own));
                 let change = delay_ns / figure.a.mean?;
                 (delay_ns > 0.0)
                     .then(|| Known { change, words: format!("{} (+{})", signed(change), time_ns(delay_ns)) })
@@ -161,21 +151,19 @@ impl Control {
     }
 
     fn row(&self, point: &PointComparison, figure: &FigureComparison, known: &Known) -> (Row, String) {
-        let measured = figure.ratio.map_or("n/a".to_owned(), |ratio| {
-            let interval = figure.interval.map(|ends| ends.map(|end| signed(end - 1.0)));
-            let interval = interval.map(|[low, high]| format!(" [{low} .. {high}]")).unwrap_or_default();
-            format!("{}{interval}", signed(ratio - 1.0))
-        });
+        let measured = format!("{} times", figure.ratio_words());
         let is_found = figure.verdict == Some(Verdict::Worse);
-        let finds_from = figure.smallest_effect.map_or("n/a".to_owned(), percent);
-        let why = match (is_found, figure.interval) {
-            // What delays responses also costs time, so that more is no contradiction.
-            (true, Some([low, high])) if known.is_below(low - 1.0, high - 1.0) => {
-                "less than the known change: do not trust differences of this size".to_owned()
-            }
-            (true, _) => String::new(),
-            (false, _) if figure.is_decidable => "the interval includes no change".to_owned(),
-            (false, _) => figure.why.clone(),
+        let finds_from = figure.smallest_effect.map_or("n/a".to_owned(), smallest_effect_words);
+        // What delays responses also costs time, so that more is no contradiction.
+        let is_less = figure.interval.is_some_and(|[low, high]| known.is_below(low - 1.0, high - 1.0));
+        let distrust = "do not trust differences of this size in this run";
+        let why = match figure.verdict {
+            Some(Verdict::Better) => format!("the opposite of the known change: {distrust}"),
+            Some(Verdict::Worse) if is_less => format!("less than the known change: {distrust}"),
+            Some(Verdict::Worse) => String::new(),
+            _ if !figure.is_decidable => figure.why.clone(),
+            _ if is_less => format!("the interval excludes the known change: {distrust}"),
+            _ => "the interval includes no change".to_owned(),
         };
         let title = figure.measure.title();
         let gateway = with_axes(&self.gateway, &point.axes);
@@ -193,6 +181,16 @@ impl Control {
             Row { gateway: self.gateway.clone(), load: point.load.clone(), axes, values: values.collect() };
         (row, sentence)
     }
+}
+
+/// The CPU time that was really burned, as share of the gateway's own; `None` if nobody knows.
+fn burned(control: &[&Measurement]) -> Option<f64> {
+    let events = control.iter().flat_map(|of| &of.events).filter(|event| event.kind == Burned::KIND);
+    let all: Vec<Burned> =
+        events.filter_map(|event| serde_json::from_value(event.details.clone()).ok()).collect();
+    let sum = |of: fn(&Burned) -> u64| all.iter().map(of).sum::<u64>() as f64;
+    let used_ns = sum(|of| of.used_ns);
+    (used_ns > 0.0).then(|| sum(|of| of.burned_ns) / used_ns)
 }
 
 fn measured<'a>(cell: &'a Cell, load: &str) -> Option<&'a Measurement> {

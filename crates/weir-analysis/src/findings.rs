@@ -12,6 +12,7 @@ mod new_connections;
 pub(crate) mod objective;
 mod per_core;
 mod recovery;
+mod registrations;
 mod silent_connections;
 mod slow_clients;
 
@@ -62,6 +63,7 @@ const FINDERS: &[Finder] = &[
     limits_and_starts::FINDER,
     new_connections::FINDER,
     changes::FINDER,
+    registrations::FINDER,
     capacity::FINDER,
     added_latency::FINDER,
     per_core::FINDER,

@@ -23,6 +23,7 @@ use crate::points::Point;
 use crate::points::grouping::Group;
 
 pub(crate) use conclusions::change_sentence;
+pub(crate) use route_cost::ratio;
 
 pub use change_cost::{ChangeCost, InForce, Quiet, seen_after};
 pub use course::{Course, course};

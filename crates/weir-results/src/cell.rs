@@ -136,6 +136,8 @@ pub enum Role {
     Origin,
     /// The load generator.
     Generator,
+    /// What the gateway needs, such as a message bus.
+    Service,
 }
 
 /// A process (with its children) of the rig.

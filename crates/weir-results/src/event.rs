@@ -35,6 +35,34 @@ pub struct SilentBurst {
     pub held_ns: u64,
 }
 
+/// The details of CPU time that a positive control used on purpose, over a whole load.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Burned {
+    /// CPU time that the gateway used, nanoseconds.
+    pub used_ns: u64,
+    /// CPU time that was used beside it, nanoseconds.
+    pub burned_ns: u64,
+}
+
+impl Burned {
+    /// The kind of its events.
+    pub const KIND: &str = "burned";
+}
+
+/// The details of routes that are published again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Registration {
+    /// Messages that were published, one for each route.
+    pub messages: u64,
+    /// Time until the service had taken the last one, nanoseconds.
+    pub took_ns: u64,
+}
+
+impl Registration {
+    /// The kind of its events.
+    pub const KIND: &str = "registration";
+}
+
 impl SilentBurst {
     /// The kind of its events.
     pub const KIND: &str = "silent-connections";

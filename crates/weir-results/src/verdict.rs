@@ -104,6 +104,9 @@ pub struct Judgement {
     /// reason excludes every value of its metric.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bounds: Option<BTreeMap<String, Bounds>>,
+    /// Share of the requests that a disturbance can have delayed; `None` if none, and in judgements before 0.2.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delayed_share: Option<f64>,
     /// One sentence with figures per reason given and for `bound_by`, in that order, computed from the data; before the last one,
     /// of a gateway that runs elsewhere, where its CPU time comes from.
     pub evidence: Vec<String>,

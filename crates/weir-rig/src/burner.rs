@@ -3,8 +3,11 @@
 //! A *burner* runs as a child of the program, in its session and control group. Whoever samples or limits the program
 //! samples and limits both.
 
+use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,12 +20,24 @@ use crate::cleanup::{ProcessId, members};
 
 /// How often the burner catches up.
 const EVERY: Duration = Duration::from_millis(10);
-/// How often it looks for new processes of the program, which costs a read of every process of the host.
+/// How often it looks for new processes of the program, which costs a read of every process of the host: often while the
+/// program starts.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+const LOOK_FIRST: Duration = Duration::from_millis(50);
+const STARTS_FOR: Duration = Duration::from_secs(2);
 
-/// Starts a burner that uses `share` of the CPU time of this process, and then becomes `command`. Returns only if that
-/// fails.
-pub fn exec_with_burner(share: f64, command: &[String]) -> io::Error {
+/// What a burner has used so far, and what it went by, nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BurnerRecord {
+    /// CPU time of the program.
+    pub used_ns: u64,
+    /// CPU time of the burner.
+    pub burned_ns: u64,
+}
+
+/// Starts a burner that uses `share` of the CPU time of this process and keeps a [`BurnerRecord`] in the file `record`, and
+/// then becomes `command`. Returns only if that fails.
+pub fn exec_with_burner(share: f64, record: &Path, command: &[String]) -> io::Error {
     let Some((program, arguments)) = command.split_first() else {
         return io::Error::new(io::ErrorKind::InvalidInput, "there is no command");
     };
@@ -30,7 +45,7 @@ pub fn exec_with_burner(share: f64, command: &[String]) -> io::Error {
         let share = share.to_string();
         let of = getpid().to_string();
         let mut burner = Command::new(weir);
-        burner.args(["burn", "--share", &share, "--of", &of]);
+        burner.args(["burn", "--share", &share, "--of", &of, "--record"]).arg(record);
         burner.stdin(Stdio::null()).stdout(Stdio::null()).spawn()
     });
     match started {
@@ -42,8 +57,8 @@ pub fn exec_with_burner(share: f64, command: &[String]) -> io::Error {
 /// Uses `share` of the CPU time that the session of the parent `pid` uses from now on, until the parent ends.
 ///
 /// # Errors
-/// If `pid` is not the parent, or the kernel does not tell about it.
-pub fn burn(share: f64, pid: i32) -> io::Result<()> {
+/// If `pid` is not the parent, the kernel does not tell about it, or the record cannot be written.
+pub fn burn(share: f64, record: &Path, pid: i32) -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     let parent = Pid::from_raw(pid);
     let gone = || io::Error::other(format!("process {pid} is not the parent"));
@@ -51,16 +66,34 @@ pub fn burn(share: f64, pid: i32) -> io::Result<()> {
         return Err(gone());
     }
     let leader = ProcessId::of(pid).ok_or_else(gone)?;
-    let mut used = Used { leader, living: Vec::new(), looked: None };
+    let mut used = Used { leader, living: Vec::new(), started: Instant::now(), looked: None };
     let (before, own_before) = (used.total(), own_cpu());
+    let file = File::create(record)?;
     while getppid() == parent {
-        let due = used.total().saturating_sub(before).mul_f64(share);
-        while own_cpu().saturating_sub(own_before) < due {
+        let used = used.total().saturating_sub(before);
+        while own_cpu().saturating_sub(own_before) < used.mul_f64(share) {
             std::hint::spin_loop();
         }
+        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let burned = own_cpu().saturating_sub(own_before);
+        // A fixed length, so that each record replaces the one before whole.
+        file.write_all_at(format!("{:020} {:020}\n", ns(used), ns(burned)).as_bytes(), 0)?;
         thread::sleep(EVERY);
     }
     Ok(())
+}
+
+/// The record that a burner keeps in a file.
+///
+/// # Errors
+/// If it cannot be read: the burner has not begun, or has ended early.
+pub fn read_burner_record(path: &Path) -> io::Result<BurnerRecord> {
+    let text = fs::read_to_string(path)?;
+    let mut numbers = text.split_whitespace().map(str::parse::<u64>);
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(used_ns)), Some(Ok(burned_ns))) => Ok(BurnerRecord { used_ns, burned_ns }),
+        _ => Err(io::Error::other("the record is not whole")),
+    }
 }
 
 /// CPU time of a session without this process.
@@ -68,12 +101,14 @@ struct Used {
     leader: ProcessId,
     /// Every process seen so far, with its last CPU time.
     living: Vec<(Process, Duration)>,
+    started: Instant,
     looked: Option<Instant>,
 }
 
 impl Used {
     fn total(&mut self) -> Duration {
-        if self.looked.is_none_or(|looked| looked.elapsed() >= LOOK_EVERY) {
+        let every = if self.started.elapsed() < STARTS_FOR { LOOK_FIRST } else { LOOK_EVERY };
+        if self.looked.is_none_or(|looked| looked.elapsed() >= every) {
             self.looked = Some(Instant::now());
             let own = getpid().as_raw_nonzero().get();
             let known: Vec<i32> = self.living.iter().map(|(process, _)| process.pid()).collect();

@@ -22,7 +22,7 @@ pub mod prometheus;
 mod rig;
 mod sample;
 
-pub use burner::{burn, exec_with_burner};
+pub use burner::{BurnerRecord, burn, exec_with_burner, read_burner_record};
 pub use certificates::{CertificateFiles, Certificates, DomainCertificate, tokens};
 pub use cleanup::run_guard;
 pub use clock::mono_ns;

@@ -52,6 +52,9 @@ enum Command {
     Burn(cmd::burn::Args),
     #[command(hide = true)]
     Generate(cmd::generate::Args),
+    #[cfg(feature = "nats")]
+    #[command(hide = true)]
+    Publish(cmd::publish::Args),
     #[command(hide = true)]
     Slow(cmd::slow::Args),
     #[command(hide = true)]
@@ -75,6 +78,8 @@ fn main() -> ExitCode {
         Command::Completions(args) => cmd::completions::run(args),
         Command::Burn(args) => cmd::burn::run(args),
         Command::Generate(args) => cmd::generate::run(args),
+        #[cfg(feature = "nats")]
+        Command::Publish(args) => cmd::publish::run(args),
         Command::Slow(args) => cmd::slow::run(args),
         Command::Guard(args) => cmd::guard::run(args),
     };

@@ -1,12 +1,15 @@
 //! What the searches of a run found, over its repeats.
 
 use serde::Serialize;
-use weir_results::{Cell, CellOutcome, DIRECT, DIRECT_TWIN, Found, Objective, Reason, Run, Stopped, Trial};
+use weir_results::{
+    Cell, CellOutcome, DIRECT, DIRECT_TWIN, Found, Measurement, Objective, Reason, Run, Stopped, Trial,
+    TrialSays,
+};
 
 use super::bounds::objective_words;
 use super::conclusions::conclude;
 use crate::figures::cpu_range::data_limit_cpus;
-use crate::figures::figure::{Figure, HEADLINE_REPEATS, Repeated};
+use crate::figures::figure::{Figure, HEADLINE_REPEATS, Range, Repeated};
 use crate::figures::quantity::{counted, rate};
 use crate::points::axes::{Axes, axes_words};
 use crate::points::conclusions::join;
@@ -54,6 +57,8 @@ pub struct Searched {
     pub found: Found,
     /// Why its answer does not count; empty means *valid*.
     pub reasons: Vec<Reason>,
+    /// Whether the capacity is a lower bound: noise delayed requests of trials near it.
+    pub is_bounded: bool,
 }
 
 /// The searches of a run.
@@ -197,15 +202,29 @@ fn searches(cell: &Cell) -> Vec<(&str, u32, Searched)> {
     let CellOutcome::Measured { measurements } = &cell.outcome else { return Vec::new() };
     let ended = measurements.iter().filter_map(|measurement| {
         let Some(Trial { found: Some(found), .. }) = &measurement.trial else { return None };
-        let of_load = measurements
-            .iter()
-            .filter(|other| other.load == measurement.load)
-            .flat_map(|other| &other.judgement.verdicts.latency);
-        let reasons = reasons(found, of_load.copied().collect());
-        let searched = Searched { repeat: cell.key.repeat, found: found.clone(), reasons };
+        let trials: Vec<&Measurement> =
+            measurements.iter().filter(|other| other.load == measurement.load).collect();
+        let of_trials = trials.iter().flat_map(|other| &other.judgement.verdicts.latency);
+        let mut reasons = reasons(found, of_trials.copied().collect());
+        let is_bounded = reasons.is_empty() && is_bounded(found, &trials);
+        reasons.extend(is_bounded.then_some(Reason::HostNoise));
+        let searched = Searched { repeat: cell.key.repeat, found: found.clone(), reasons, is_bounded };
         Some((measurement.load.as_str(), measurement.connections, searched))
     });
     ended.collect()
+}
+
+/// Rates below this share of the capacity say little of where it is.
+const NEAR: f64 = 0.8;
+
+/// Whether noise on the host can have made the capacity less than it is: a trial near it that counts was noisy.
+fn is_bounded(found: &Found, trials: &[&Measurement]) -> bool {
+    let Some(capacity_per_s) = found.capacity_per_s else { return false };
+    trials.iter().any(|of| {
+        let counts = of.trial.as_ref().is_some_and(|trial| trial.says != TrialSays::Void);
+        let is_near = of.rate_per_s.is_some_and(|rate_per_s| rate_per_s >= NEAR * capacity_per_s);
+        counts && is_near && of.judgement.verdicts.latency.contains(&Reason::HostNoise)
+    })
 }
 
 /// Why the answer of a search does not count, by what its trials were said to be.
@@ -232,7 +251,7 @@ fn figure(searches: &[Searched]) -> Figure {
             .or(searched.found.at_least_per_s.filter(|_| !searched.reasons.is_empty()))
             .into(),
         reasons: searched.reasons.clone(),
-        ..Repeated::default()
+        range: Range { low: searched.found.capacity_per_s.filter(|_| searched.is_bounded), high: None },
     };
     Figure::of(searches.iter().map(repeated).collect())
 }

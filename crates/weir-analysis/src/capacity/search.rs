@@ -128,7 +128,9 @@ impl TrialSeen {
         is_direct: bool,
     ) -> Self {
         let reasons = reasons_against(bounds, judgement);
-        let voided = if reasons.contains(&Reason::HostNoise) || reasons.contains(&Reason::Implausible) {
+        let voided = if reasons.contains(&Reason::Implausible)
+            || reasons.contains(&Reason::HostNoise) && !is_certain(bounds, record, judgement, timeout_ns)
+        {
             Some(Voided::Otherwise)
         } else if reasons.contains(&Reason::GeneratorLimited) && !is_on_time(bounds, record) {
             Some(Voided::Generator)
@@ -161,6 +163,16 @@ impl TrialSeen {
     fn limit(&self) -> Option<Voided> {
         self.seen.as_ref().err().copied().filter(|voided| *voided != Voided::Otherwise)
     }
+}
+
+/// Whether a trial says the same without the noise of its host, which only delays: it meets every bound even so, or misses
+/// one by the lower bound of its latency.
+fn is_certain(bounds: &[Bound], record: &LoadRecord, judgement: &Judgement, timeout_ns: u64) -> bool {
+    let says = |bound: &Bound| bound.seen(record, timeout_ns).map(|seen| seen.says());
+    let low = |bound: &Bound| judgement.bounds.as_ref()?.get(&bound.name)?.low;
+    let misses =
+        |bound: &Bound| bound.latency_limit_ns().zip(low(bound)).is_some_and(|(limit, low)| low > limit);
+    bounds.iter().all(|bound| says(bound) == Some(TrialSays::Met)) || bounds.iter().any(misses)
 }
 
 /// Whether what the generator's lateness added is too little to change what a trial says: its p99 is at most a tenth of

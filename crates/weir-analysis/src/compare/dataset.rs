@@ -1,5 +1,7 @@
 //! What is compared: a stored run, or what another program measured.
 
+use std::borrow::Cow;
+
 use weir_results::{ArrivalModel, CONTROL, Cell, DIRECT, Part, Reason, Role, Run};
 
 use super::measure::Measure;
@@ -115,6 +117,14 @@ impl Dataset {
     /// # Errors
     /// The names that there are, where no gateway has the one that was asked for.
     pub fn of_run(run: &Run, cells: &[Cell], gateway: Option<&str>) -> Result<Self, Vec<String>> {
+        let has_control = run.scenario.get("control").is_some();
+        let is_control = |name: &str| name == CONTROL && has_control;
+        let (mut run, mut cells) = (Cow::Borrowed(run), Cow::Borrowed(cells));
+        if gateway != Some(CONTROL) && cells.iter().any(|cell| is_control(&cell.key.gateway)) {
+            run.to_mut().plan.retain(|key| !is_control(&key.gateway));
+            cells.to_mut().retain(|cell| !is_control(&cell.key.gateway));
+        }
+        let (run, cells) = (run.as_ref(), cells.as_ref());
         let summary = summarize(run, cells);
         let names = summary.gateways.iter().map(|gateway| gateway.name.clone());
         let names: Vec<String> = names.filter(|name| name != DIRECT).collect();
@@ -122,11 +132,7 @@ impl Dataset {
             return Err(names);
         }
         let has_open = summary.points.iter().any(|point| point.model == ArrivalModel::Open);
-        let is_control = |name: &str| name == CONTROL && run.scenario.get("control").is_some();
-        let is_meant = |name: &str| match gateway {
-            Some(wanted) => name == wanted,
-            None => !is_control(name),
-        };
+        let is_meant = |name: &str| gateway.is_none_or(|wanted| name == wanted);
         let is_shown = |row: &&Row| row.is_direct() || is_meant(&row.gateway);
         let of_point = |point: &Point| {
             point.rows.iter().filter(is_shown).map(|row| series(point, row, has_open)).collect()

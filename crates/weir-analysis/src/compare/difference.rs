@@ -88,7 +88,7 @@ pub(super) fn of_gateways(a: GatewaySide<'_>, b: GatewaySide<'_>) -> Vec<Differe
             found.extend(fields(&written));
         }
         found.remove("name");
-        let own = parts.iter().filter(|part| matches!(part.role, Role::Data | Role::Control));
+        let own = parts.iter().filter(|part| matches!(part.role, Role::Data | Role::Control | Role::Service));
         found.extend(own.flat_map(program));
         if let Some(configuration) = run.manifest.configurations.get(name) {
             found.insert("config (SHA-256)".into(), short(&configuration.sha256));

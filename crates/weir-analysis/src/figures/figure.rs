@@ -95,6 +95,9 @@ pub struct Figure {
     /// How its interval was computed.
     #[serde(skip)]
     pub method: Method,
+    /// The least value that there can be, where its interval can reach below.
+    #[serde(skip)]
+    pub floor: Option<f64>,
 }
 
 impl Figure {
@@ -146,6 +149,7 @@ impl Figure {
             bounds,
             repeats,
             method,
+            floor: None,
         }
     }
 
@@ -157,12 +161,21 @@ impl Figure {
     /// The same with an interval that holds however often it was looked at.
     pub(crate) fn at_any_look(&self) -> Self {
         let method = Method { looks: Looks::Any, ..self.method };
-        Self { headline: self.headline, noise: self.noise, ..Self::with(self.repeats.clone(), method) }
+        let figure = Self::with(self.repeats.clone(), method);
+        let figure = self.floor.map_or(figure.clone(), |least| figure.not_below(least));
+        Self { headline: self.headline, noise: self.noise, ..figure }
     }
 
     /// Marks it as a headline where the metric is one and enough repeats count.
     pub(crate) fn headline_if(mut self, is_headline_metric: bool) -> Self {
         self.headline = is_headline_metric && self.valid >= HEADLINE_REPEATS && self.mean.is_some();
+        self
+    }
+
+    /// The same with an interval that does not reach below `least`, which no value can.
+    pub(crate) fn not_below(mut self, least: f64) -> Self {
+        self.interval = self.interval.map(|ends| ends.map(|end| end.max(least)));
+        self.floor = Some(least);
         self
     }
 

@@ -62,6 +62,13 @@ impl Seconds<'_> {
         self.unexpected() + self.lost()
     }
 
+    /// Whole responses per second; `None` without a second.
+    pub(crate) fn rate_per_s(&self) -> Option<f64> {
+        let length_s: f64 = self.0.iter().map(|second| second.length_s).sum();
+        let completed: u64 = self.0.iter().map(|second| second.completed).sum();
+        (length_s > 0.0).then(|| completed as f64 / length_s)
+    }
+
     /// A quantile of the latency; what was never answered ranks last.
     pub(crate) fn latency_ns(&self, share: f64) -> Sample {
         let mut merged = new_histogram();

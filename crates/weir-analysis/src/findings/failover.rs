@@ -5,12 +5,13 @@ use weir_results::{FaultAction, FaultEvent, Measurement, Reason};
 
 use super::model::{Column, Finding, KEEP, Place, Row, Table, Unit, Value};
 use super::{Finder, Former, Measured};
-use crate::figures::figure::{Figure, Range, Repeated, Sample};
+use crate::figures::figure::{Figure, Range, Repeated};
 use crate::figures::quantity::count;
 use crate::figures::seconds::{Lasts, Seconds, of_phase};
 use crate::points::axes::{Axes, with_axes};
 use crate::points::grouping::Group;
 use crate::points::measured::{Repeat, Repeats};
+use crate::verdicts::reasons::Metric;
 
 /// Everything that a run says of faults of the upstream.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -216,18 +217,21 @@ fn course(group: &Group<'_>, gateway: &str, repeats: &Repeats<'_>) -> FaultCours
 fn stage(repeats: &[(&Repeat<'_>, &Stage<'_>)]) -> FaultStage {
     let total =
         |of: fn(&Seconds<'_>) -> u64| repeats.iter().map(|(_, stage)| of(&stage.seconds)).sum::<u64>();
-    let figure = |name: &str, share: f64| {
-        let repeated =
-            repeats.iter().map(|(repeat, stage)| disturbed(repeat, name, stage.seconds.latency_ns(share)));
+    let figure = |quantile: (&str, f64)| {
+        let repeated = repeats.iter().map(|(repeat, stage)| disturbed(repeat, quantile, &stage.seconds));
         Figure::of(repeated.collect())
     };
     let error_share = repeats.iter().map(|(repeat, stage)| {
         let Seconds(seconds) = &stage.seconds;
         let share = stage.seconds.wrong() as f64 / stage.seconds.sent() as f64;
         let share = Some(share).filter(|share| !seconds.is_empty() && share.is_finite());
-        Repeated { range: Range::default(), ..disturbed(repeat, "p50", share.into()) }
+        // Noise changes no counts.
+        let implausible = repeat.reasons(Metric::Latency).contains(&Reason::Implausible);
+        let reasons = implausible.then_some(Reason::Implausible).into_iter().collect();
+        let repeat = repeat.cell.key.repeat;
+        Repeated { repeat, sample: share.into(), reasons, range: Range::default() }
     });
-    let error_share = Figure::of_difference(error_share.collect());
+    let error_share = Figure::of_difference(error_share.collect()).not_below(0.0);
     let mut wrong_for_s = repeats.iter().map(|(_, stage)| stage.wrong_for_s());
     FaultStage {
         fault: stage_fault(repeats),
@@ -236,8 +240,8 @@ fn stage(repeats: &[(&Repeat<'_>, &Stage<'_>)]) -> FaultStage {
         lost: total(|seconds| seconds.lost()),
         error_share,
         wrong_for_s: wrong_for_s.try_fold(0.0, |longest: f64, next| Some(longest.max(next?))),
-        p50_ns: figure("p50", 0.5),
-        p99_ns: figure("p99", 0.99),
+        p50_ns: figure(P50),
+        p99_ns: figure(P99),
     }
 }
 
@@ -252,9 +256,13 @@ fn stage_fault(repeats: &[(&Repeat<'_>, &Stage<'_>)]) -> Option<StageFault> {
     Some(StageFault { replica: first.replica, action: first.action, at_s })
 }
 
-/// A quantile of a part of a disturbed load, by its name, without the reasons that disturbances are there to cause.
-pub(super) fn disturbed(repeat: &Repeat<'_>, name: &str, sample: Sample) -> Repeated {
-    repeat.judged_part(name, sample, &[Reason::Errors, Reason::Overloaded, Reason::NotStationary])
+/// p50 and p99, by name.
+pub(super) const P50: (&str, f64) = ("p50", 0.5);
+pub(super) const P99: (&str, f64) = ("p99", 0.99);
+
+/// A quantile of a part of a disturbed load, without the reasons that disturbances are there to cause.
+pub(super) fn disturbed(repeat: &Repeat<'_>, (name, share): (&str, f64), part: &Seconds<'_>) -> Repeated {
+    repeat.judged_part(name, share, part, &[Reason::Errors, Reason::Overloaded, Reason::NotStationary])
 }
 
 /// The seconds from each fault to the next; the drain belongs to the last.

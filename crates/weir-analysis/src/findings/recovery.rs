@@ -2,7 +2,7 @@
 
 use weir_results::{FaultAction, FaultEvent, LoadSecond, Measurement};
 
-use super::failover::{disturbed, fault_words};
+use super::failover::{P50, disturbed, fault_words};
 use super::model::{Column, Finding, KEEP, Place, Row, Table, Unit, Value};
 use super::{Finder, Former, Measured};
 use crate::figures::figure::{Figure, Range, Repeated, Sample};
@@ -17,6 +17,8 @@ pub(super) const FINDER: Finder = Finder { key: "recovery", columns: &[&COLUMNS]
 
 /// A second in which p50 is this many times that before the first fault is not a second of normal service.
 const P50_GROWTH: f64 = 2.0;
+/// If it is more by this, too, nanoseconds: a neighbour on the host doubles a p50 of 50 µs for a second.
+const P50_MORE_NS: f64 = 1e6;
 
 /// The median of fewer responses than this can be twice as long by chance: with exponential latencies, the probability is
 /// 1e-4 for 50 responses and 1e-2 for 20.
@@ -27,7 +29,7 @@ const RESOLUTION_S: f64 = 1.0;
 
 const INTRO: &str = "\
 Time from a fault to the end of the last second with an error, or with a p50 of more than twice that before the first \
-fault. weir looks until the next server is taken away, or else until the load ends, so the time can include the return of \
+fault and more than 1 ms above it. weir looks until the next server is taken away, or else until the load ends, so the time can include the return of \
 this one. It counts in whole seconds, so times below one second cannot be told apart. The time includes the request \
 time-out if requests to the failed server time out. *Not recovered*: the last of these seconds has errors or is slow.";
 
@@ -77,10 +79,11 @@ fn rows(group: &Group<'_>, gateway: &str, repeats: &Repeats<'_>) -> Vec<Row> {
             .map(|count| here().map(|(_, stage)| count(&stage.seconds)).sum::<u64>());
         let time = here().map(|(repeat, stage)| {
             // Errors and p50 decide. A p50 that noise can have moved says nothing of the time.
-            let time = disturbed(repeat, "p50", stage.recovered_within(p50_before(repeat.measurement)));
-            Repeated { range: Range::default(), ..time }
+            let p50 = disturbed(repeat, P50, &of_phase(repeat.measurement));
+            let sample = stage.recovered_within(p50_before(repeat.measurement));
+            Repeated { sample, range: Range::default(), ..p50 }
         });
-        let time = Figure::of_difference(time.collect()).headline_if(true);
+        let time = Figure::of_difference(time.collect()).headline_if(true).not_below(0.0);
         let mut axes = group.axes.clone();
         axes.insert("fault".to_owned(), format!("{}: {words}", place + 1).into());
         let values = vec![
@@ -126,7 +129,7 @@ impl Stage<'_> {
         let is_slow = |second: &LoadSecond| {
             second.completed >= RESPONSES_MIN
                 && match (Seconds(vec![second]).latency_ns(0.5), p50_before_ns) {
-                    (Sample::Value(ns), Some(before)) => ns > before * P50_GROWTH,
+                    (Sample::Value(ns), Some(before)) => ns > (before * P50_GROWTH).max(before + P50_MORE_NS),
                     (Sample::BeyondTimeout, _) => true,
                     _ => false,
                 }

@@ -2,7 +2,7 @@
 
 use weir_results::{Event, LoadSecond, Measurement, SilentBurst};
 
-use super::failover::disturbed;
+use super::failover::{P99, disturbed};
 use super::model::{Column, Finding, KEEP, Place, Row, Table, Unit, Value};
 use super::{Finder, Former, Measured};
 use crate::figures::figure::{Figure, Sample};
@@ -72,19 +72,22 @@ fn row(group: &Group<'_>, gateway: &str, repeats: &Repeats<'_>) -> Option<(Row, 
     }
     let total =
         |of: fn(&SilentBurst) -> u32| bursts.iter().map(|burst| u64::from(of(&burst.outcome))).sum::<u64>();
-    let figure = |name: &str, of: &dyn Fn(&Burst<'_>) -> Sample| {
-        let repeated = bursts.iter().map(|burst| disturbed(burst.repeat, name, of(burst)));
+    let p99 = |part: for<'a, 'b> fn(&'a Burst<'b>) -> &'a Seconds<'b>| {
+        let repeated = bursts.iter().map(|burst| disturbed(burst.repeat, P99, part(burst)));
         Figure::of(repeated.collect()).headline_if(true)
     };
     let errors = |of: fn(&Burst<'_>) -> [u64; 2]| {
         let [part, of] = bursts.iter().map(of).fold([0, 0], |sum, more| [sum[0] + more[0], sum[1] + more[1]]);
         Value::Part { part, of }
     };
-    let opened_after = figure("max", &|burst| match burst.outcome.opened_after_ns {
-        0 => Sample::Missing,
-        ns => Sample::Value(ns as f64),
-    });
-    let p99 = figure("p99", &|burst| burst.during.latency_ns(0.99));
+    let opened_after = |burst: &Burst<'_>| {
+        burst.repeat.judged_time(match burst.outcome.opened_after_ns {
+            0 => Sample::Missing,
+            ns => Sample::Value(ns as f64),
+        })
+    };
+    let opened_after = Figure::of(bursts.iter().map(opened_after).collect());
+    let [p99, p99_before] = [p99(|burst| &burst.during), p99(|burst| &burst.before)];
     let during = errors(|burst| [burst.during.wrong(), burst.during.sent()]);
     let before = errors(|burst| [burst.before.wrong(), burst.before.sent()]);
     let [connections, opened, closed] =
@@ -109,7 +112,7 @@ fn row(group: &Group<'_>, gateway: &str, repeats: &Repeats<'_>) -> Option<(Row, 
         during,
         before,
         Value::figure(&p99),
-        Value::figure(&figure("p99", &|burst| burst.before.latency_ns(0.99))),
+        Value::figure(&p99_before),
         Value::valid(&p99, false),
     ];
     let row =

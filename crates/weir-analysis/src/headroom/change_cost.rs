@@ -2,7 +2,7 @@
 //! nothing changed.
 
 use serde::Serialize;
-use weir_results::{Changed, LoadSecond, Measurement, Reason, RouteChange};
+use weir_results::{Changed, LoadSecond, Measurement, RouteChange};
 
 use super::route_cost::ratio;
 use crate::figures::figure::{Figure, Sample};
@@ -14,18 +14,6 @@ use crate::points::measured::{Repeat, Repeats};
 
 /// How long after it was in force a change is still near, seconds.
 const NEAR_AFTER_S: f64 = 1.0;
-
-/// Reasons that say nothing of the time until a change is in force.
-const OF_THE_LOAD: [Reason; 8] = [
-    Reason::GeneratorLimited,
-    Reason::UpstreamLimited,
-    Reason::Overloaded,
-    Reason::Throttled,
-    Reason::Errors,
-    Reason::NotStationary,
-    Reason::Noisy,
-    Reason::Implausible,
-];
 
 /// A gateway that changed while a load ran: its routes, or something else. Near a change are the seconds from its application to one second
 /// after it was in force; all figures are of the sustained phase.
@@ -114,7 +102,7 @@ pub(super) fn change_costs(groups: &[Group<'_>]) -> Vec<ChangeCost> {
 fn cost(groups: &[Group<'_>], group: &Group<'_>, gateway: &str, repeats: &Repeats<'_>) -> ChangeCost {
     let p99_near_ns = p99(repeats, |measurement| split(measurement).0);
     let p99_rest_ns = p99(repeats, |measurement| split(measurement).1);
-    let p99_ns = p99(repeats, of_phase);
+    let p99_ns = of_the_phase(repeats);
     let mut cost = ChangeCost {
         gateway: gateway.to_owned(),
         axes: group.axes.clone(),
@@ -150,15 +138,18 @@ fn cost(groups: &[Group<'_>], group: &Group<'_>, gateway: &str, repeats: &Repeat
 
 /// p99 of a part of the phase.
 fn p99(repeats: &Repeats<'_>, part: impl Fn(&Measurement) -> Seconds<'_>) -> Figure {
-    let of = |repeat: &Repeat<'_>| repeat.judged_part("p99", part(repeat.measurement).latency_ns(0.99), &[]);
+    let of = |repeat: &Repeat<'_>| repeat.judged_part("p99", 0.99, &part(repeat.measurement), &[]);
     Figure::of(repeats.iter().map(of).collect())
+}
+
+/// p99 of the whole phase.
+fn of_the_phase(repeats: &Repeats<'_>) -> Figure {
+    Figure::of(repeats.judged("p99", &|repeat| of_phase(repeat.measurement).latency_ns(0.99)))
 }
 
 /// The time until changes were in force. It depends on the host, and not on what the load does.
 fn in_force_after(repeats: &Repeats<'_>, is_counted: impl Fn(&RouteChange) -> bool) -> Figure {
-    let of = |repeat: &Repeat<'_>| {
-        repeat.judged_part("max", seen_after_ns(repeat.measurement, &is_counted), &OF_THE_LOAD)
-    };
+    let of = |repeat: &Repeat<'_>| repeat.judged_time(seen_after_ns(repeat.measurement, &is_counted));
     Figure::of(repeats.iter().map(of).collect())
 }
 
@@ -193,7 +184,7 @@ fn quiet(groups: &[Group<'_>], group: &Group<'_>, gateway: &str, p99_ns: &Figure
         let (_, repeats) = other.rows.iter().find(|(name, _)| *name == gateway)?;
         let is_quiet = repeats.iter().all(|repeat| repeat.measurement.route_changes.is_empty());
         is_quiet.then(|| {
-            let quiet_ns = p99(repeats, of_phase);
+            let quiet_ns = of_the_phase(repeats);
             let total = |of: fn(&Seconds<'_>) -> u64| {
                 repeats.iter().map(|repeat| of(&of_phase(repeat.measurement))).sum::<u64>()
             };

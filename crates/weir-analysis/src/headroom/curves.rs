@@ -7,7 +7,7 @@ use weir_results::{ArrivalModel, DIRECT, DIRECT_TWIN, Run, StepRecord};
 use super::scalability::{Over, Scalability, USL_CORES_MIN, USL_POINTS_MIN, usl};
 use super::{Fit, Fitted, fit, knee};
 use crate::experiments::Experiment;
-use crate::figures::figure::{Figure, Repeated, Sample};
+use crate::figures::figure::{Figure, Range, Repeated, Sample};
 use crate::figures::latencies::latency_ns;
 use crate::points::axes::Axes;
 use crate::points::grouping::Group;
@@ -202,13 +202,11 @@ fn step(repeats: &Repeats<'_>, place: usize) -> CurveSpot {
         Figure::of(repeated.collect())
     };
     let latency = |name: &&str| {
+        // What a step says counts if that of the whole load does.
         let of = |repeat: &Repeat<'_>| {
             let step = repeat.measurement.record.steps.get(place);
-            repeat.judged_part(
-                name,
-                step.and_then(|step| latency_ns(&step.result.latency_ns, name)).into(),
-                &[],
-            )
+            let sample = step.and_then(|step| latency_ns(&step.result.latency_ns, name)).into();
+            Repeated { range: Range::default(), ..repeat.judged(name, sample) }
         };
         ((*name).to_owned(), Figure::of(repeats.iter().map(of).collect()))
     };

@@ -86,6 +86,6 @@ fn is_carried(row: &Row) -> bool {
 }
 
 /// `figure` over `base` in the same repeat; what does not count of either does not count.
-pub(super) fn ratio(figure: &Figure, base: &Figure) -> Figure {
+pub(crate) fn ratio(figure: &Figure, base: &Figure) -> Figure {
     Figure::of(figure.paired(base, |value, base| value / base))
 }

@@ -38,7 +38,7 @@ impl Group<'_> {
 }
 
 /// Groups what was measured.
-pub(crate) fn group<'a>(run: &Run, cells: &'a [Cell]) -> Vec<Group<'a>> {
+pub(crate) fn group<'a>(run: &'a Run, cells: &'a [Cell]) -> Vec<Group<'a>> {
     let names = gateway_names(run, cells);
     let place = |gateway: &str| names.iter().position(|name| name == gateway).unwrap_or(names.len());
     let mut groups: Vec<Group<'a>> = Vec::new();
@@ -61,7 +61,11 @@ pub(crate) fn group<'a>(run: &Run, cells: &'a [Cell]) -> Vec<Group<'a>> {
                 });
                 groups.len() - 1
             });
-            add(&mut groups[at].rows, &cell.key.gateway, Repeat { cell, measurement });
+            add(
+                &mut groups[at].rows,
+                &cell.key.gateway,
+                Repeat { thresholds: &run.thresholds, cell, measurement },
+            );
         }
     }
     for group in &mut groups {

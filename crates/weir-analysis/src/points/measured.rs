@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use weir_results::{Bounds, Cell, CpuSeconds, Measurement, NetworkUsage, Part, Reason, Role, Usage};
+use weir_results::{
+    Bounds, Cell, CpuSeconds, Measurement, NetworkUsage, Part, Reason, Role, Thresholds, Usage,
+};
 
 use crate::figures::figure::{Range, Repeated, Sample};
 use crate::figures::latencies::latency_ns;
+use crate::figures::seconds::Seconds;
 use crate::verdicts::reasons::{Metric, metric_of, reasons_for, value};
 
 /// Reasons that can have delayed requests, and sped up none.
@@ -15,6 +18,7 @@ const DELAYING: [Reason; 4] =
 /// One load of one cell.
 #[derive(Clone, Copy)]
 pub(crate) struct Repeat<'a> {
+    pub(crate) thresholds: &'a Thresholds,
     pub(crate) cell: &'a Cell,
     pub(crate) measurement: &'a Measurement,
 }
@@ -116,30 +120,82 @@ impl<'a> Repeat<'a> {
         Repeated { repeat, sample, reasons, range }
     }
 
-    /// A quantile of a part of the phase, named as that of the phase, with the reasons of the latter but those of `caused`,
-    /// which the part is there to measure.
+    /// The quantile `share`, named as that of the phase, of a part of it: with the reasons that affect the latter but those
+    /// of `caused`, which the part is there to measure.
     ///
-    /// Nobody knows how a disturbance was spread over the phase, so no more is known of a part that is not valid than in
-    /// which direction it moved.
-    pub(crate) fn judged_part(&self, name: &str, sample: Sample, caused: &[Reason]) -> Repeated {
-        let whole = self.judged(name, self.latency(name));
-        let is_bounded = self.measurement.judgement.bounds.is_some();
-        let reasons: Vec<Reason> =
-            whole.reasons.iter().copied().filter(|reason| !caused.contains(reason)).collect();
-        let mut part = Repeated { repeat: whole.repeat, sample, reasons, range: Range::default() };
-        let Some(value) = part.value().filter(|_| is_bounded) else { return part };
-        part.range = match (&part.reasons[..], whole.value()) {
-            ([], Some(of_whole)) if of_whole > 0.0 => whole.range.map(|side| side / of_whole * value),
-            ([], _) => Range::default(),
-            (reasons, of_whole) if reasons.iter().all(|reason| DELAYING.contains(reason)) => {
-                let slower =
-                    of_whole.zip(whole.range.high).map_or(1.0, |(value, high)| (high / value).max(1.0));
-                Range { low: None, high: Some(value * slower) }
-            }
-            ([Reason::Overloaded], _) => Range { low: Some(value), high: None },
-            _ => Range::default(),
+    /// Nobody knows how delays were spread over the phase: all delayed requests can lie in this part.
+    pub(crate) fn judged_part(
+        &self,
+        name: &str,
+        share: f64,
+        part: &Seconds<'_>,
+        caused: &[Reason],
+    ) -> Repeated {
+        let (repeat, sample) = (self.cell.key.repeat, part.latency_ns(share));
+        let judgement = &self.measurement.judgement;
+        let known = judgement.bounds.as_ref().map(|bounds| bounds.get(name));
+        let reasons = match known {
+            Some(bounds) => bounds.map_or(&[][..], |bounds| &bounds.reasons),
+            None => &judgement.verdicts.latency,
         };
-        part
+        let reasons: Vec<Reason> =
+            reasons.iter().copied().filter(|reason| !caused.contains(reason)).collect();
+        let judged = |reasons, range| Repeated { repeat, sample, reasons, range };
+        let (Some(bounds), Sample::Value(value)) = (known.flatten(), sample) else {
+            return judged(reasons, Range::default());
+        };
+        match reasons[..] {
+            [] => judged(reasons, Range::default()),
+            [Reason::Overloaded] => judged(reasons, Range { low: Some(value), high: None }),
+            _ if reasons.iter().all(|reason| DELAYING.contains(reason)) => {
+                let range = self.delayed_part(name, share, part, bounds);
+                let tolerance = match share {
+                    _ if share > 0.5 => self.thresholds.tail_tolerance,
+                    _ => self.thresholds.median_tolerance,
+                };
+                let is_valid = range.low.is_some_and(|low| low >= value * (1.0 - tolerance));
+                judged(if is_valid { Vec::new() } else { reasons }, range)
+            }
+            _ => judged(reasons, Range::default()),
+        }
+    }
+
+    /// What is known of a quantile of a part if all delayed requests lie in it.
+    fn delayed_part(&self, name: &str, share: f64, part: &Seconds<'_>, bounds: &Bounds) -> Range {
+        let record = &self.measurement.record;
+        let value = |share: f64| match part.latency_ns(share) {
+            Sample::Value(value) => Some(value),
+            Sample::BeyondTimeout | Sample::Missing => None,
+        };
+        // The share by which the host may have been slower or faster, which bounds carry, too.
+        let whole = latency_ns(&record.result.latency_ns, name);
+        let speed = whole.zip(bounds.high).map_or(0.0, |(whole, high)| (high / whole - 1.0).max(0.0));
+        let of_all = record.result.requests.scheduled as f64 / part.sent().max(1) as f64;
+        let delayed = self.measurement.judgement.delayed_share.map(|delayed| delayed * of_all);
+        let low = delayed.filter(|delayed| *delayed < 1.0).and_then(|delayed| value(share * (1.0 - delayed)));
+        Range {
+            low: low.map(|low| low * (1.0 - speed).max(0.0)),
+            high: value(share).map(|high| high * (1.0 + speed)),
+        }
+    }
+
+    /// A time beside the load, such as that until a change is in force: it depends on the host, and not on the load.
+    /// Noise can only have made it longer.
+    pub(crate) fn judged_time(&self, sample: Sample) -> Repeated {
+        let repeat = self.cell.key.repeat;
+        let judgement = &self.measurement.judgement;
+        let reasons = match &judgement.bounds {
+            Some(bounds) => bounds.get("max").map_or(&[][..], |bounds| &bounds.reasons),
+            None => &judgement.verdicts.latency,
+        };
+        let against = [Reason::HostNoise, Reason::LimitNotApplied];
+        let reasons: Vec<Reason> =
+            reasons.iter().copied().filter(|reason| against.contains(reason)).collect();
+        let high = match (sample, &reasons[..]) {
+            (Sample::Value(value), [Reason::HostNoise]) if judgement.bounds.is_some() => Some(value),
+            _ => None,
+        };
+        Repeated { repeat, sample, reasons, range: Range { low: None, high } }
     }
 
     /// A latency by its name: a quantile that is null fell among the unanswered.

@@ -59,13 +59,16 @@ pub(crate) struct Ranks {
     pub(crate) below: Option<f64>,
     /// Requests that may be slower.
     pub(crate) above: Option<f64>,
-    /// Share by which all requests may be faster or slower, as the host is. It widens the bounds of what other effects
-    /// leave valid, and makes no value invalid.
-    pub(crate) speed: f64,
+    /// Share by which all requests may be slower without the disturbance, as the host is. It widens the bounds of what other
+    /// effects leave valid, and makes no value invalid.
+    pub(crate) slower: f64,
+    /// The same for requests that may be faster.
+    pub(crate) faster: f64,
 }
 
 impl Ranks {
-    pub(crate) const EXACT: Self = Self { delayed: 0.0, below: Some(0.0), above: Some(0.0), speed: 0.0 };
+    pub(crate) const EXACT: Self =
+        Self { delayed: 0.0, below: Some(0.0), above: Some(0.0), slower: 0.0, faster: 0.0 };
     pub(crate) const AT_LEAST: Self = Self { above: None, ..Self::EXACT };
     pub(crate) const AT_MOST: Self = Self { below: None, ..Self::EXACT };
     pub(crate) const UNKNOWN: Self = Self { below: None, above: None, ..Self::EXACT };
@@ -75,14 +78,15 @@ impl Ranks {
         if delayed < 1.0 { Self { delayed, ..Self::EXACT } } else { Self::AT_MOST }
     }
 
-    fn and(self, other: Self) -> Self {
+    pub(crate) fn and(self, other: Self) -> Self {
         let sum = |one: Option<f64>, other: Option<f64>| Some(one? + other?);
         let delayed = 1.0 - (1.0 - self.delayed) * (1.0 - other.delayed);
         Self {
             delayed,
             below: sum(self.below, other.below),
             above: sum(self.above, other.above),
-            speed: self.speed + other.speed,
+            slower: self.slower + other.slower,
+            faster: self.faster + other.faster,
         }
     }
 }
@@ -219,7 +223,7 @@ impl Affected<'_> {
         let measured = latency_ns(times, name);
         let unanswered = self.record.result.requests.unanswered();
         let distribution = Distribution { latency, unanswered };
-        let Ranks { delayed, below, above, speed } = shifts;
+        let Ranks { delayed, below, above, slower, faster } = shifts;
         let low = match below {
             Some(0.0) if delayed == 0.0 => measured,
             Some(below) => distribution.moved(name, delayed, -below),
@@ -237,8 +241,8 @@ impl Affected<'_> {
             Some(_) | None => self.thresholds.median_tolerance,
         };
         bounds.is_valid = measured.is_some_and(|value| is_tolerable && is_within(&bounds, value, tolerance));
-        bounds.low = bounds.low.map(|low| low * (1.0 - speed).max(0.0));
-        bounds.high = bounds.high.map(|high| high * (1.0 + speed));
+        bounds.low = bounds.low.map(|low| low * (1.0 - faster).max(0.0));
+        bounds.high = bounds.high.map(|high| high * (1.0 + slower));
         Some(bounds)
     }
 

@@ -7,6 +7,9 @@ use crate::verdicts::evidence::Evidence;
 
 /// CPU time per request that noise can move, as share, per share of the host's CPU that others took.
 const CPU_PER_SHARE: f64 = 0.7;
+/// The same for the latency of every request, which can be less by that without the noise: beside it, requests find cold
+/// caches and busy siblings.
+const LATENCY_PER_SHARE: f64 = 1.4;
 /// Utilization above which the queue behind a stalled part is no longer estimated by it.
 const UTILIZATION_MAX: f64 = 0.9;
 
@@ -24,6 +27,8 @@ pub(crate) struct NoiseEstimate {
     pub(crate) delayed: f64,
     /// Share by which CPU time per request can have moved, to either side.
     pub(crate) cpu: f64,
+    /// Share by which every request can be faster without the noise.
+    pub(crate) latency: f64,
 }
 
 impl NoiseEstimate {
@@ -40,7 +45,9 @@ impl NoiseEstimate {
         let stalled = stalled.min(1.0);
         let taken_share = host.steal + host.others;
         let busy = utilization(evidence).min(UTILIZATION_MAX);
-        Some(Self { stalled, delayed: (stalled / (1.0 - busy)).min(1.0), cpu: noise_margin(taken_share) })
+        let delayed = (stalled / (1.0 - busy)).min(1.0);
+        let latency = (LATENCY_PER_SHARE * taken_share).min(1.0);
+        Some(Self { stalled, delayed, cpu: noise_margin(taken_share), latency })
     }
 }
 

@@ -70,7 +70,14 @@ pub fn judge(evidence: &Evidence<'_>, thresholds: &Thresholds) -> Judgement {
     sentences.extend(case.above_ceiling());
     sentences.extend(case.longer_warm_up());
     sentences.push(bound.sentence(&sentences));
-    Judgement { bound_by, verdicts, bounds: Some(bounds), evidence: sentences }
+    let delayed = effects.iter().map(|(_, effect)| effect.latency).fold(Ranks::EXACT, Ranks::and).delayed;
+    Judgement {
+        bound_by,
+        verdicts,
+        bounds: Some(bounds),
+        delayed_share: (delayed > 0.0).then_some(delayed),
+        evidence: sentences,
+    }
 }
 
 /// What the effect of a reason depends on besides the evidence.
@@ -587,7 +594,7 @@ impl Case<'_> {
         };
         // Noise may be the reason why an open load was not carried; then every request may have been queued behind it.
         let delayed = if self.open() && !is_carried { 1.0 } else { estimate.delayed.max(late) };
-        let latency = Ranks { speed: estimate.cpu, ..Ranks::delayed(delayed) };
+        let latency = Ranks { slower: estimate.cpu, faster: estimate.latency, ..Ranks::delayed(delayed) };
         Effect { throughput, latency, cpu, cores, ..Effect::NONE }
     }
 

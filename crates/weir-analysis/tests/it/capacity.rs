@@ -352,6 +352,7 @@ fn lateness_that_cannot_turn_the_answer_voids_no_trial() {
         bound_by: BoundBy::Generator,
         verdicts: Verdicts { latency: vec![Reason::GeneratorLimited], ..Verdicts::default() },
         bounds: None,
+        delayed_share: None,
         evidence: vec!["late".into()],
     };
     let check = |limit_ns, lateness_p99_ns, unsent, expected| {

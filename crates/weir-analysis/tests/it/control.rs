@@ -3,7 +3,7 @@
 use weir_analysis::compare::Dataset;
 use weir_analysis::findings::{Finding, Value};
 use weir_analysis::summarize;
-use weir_results::{CONTROL, Cell, CellOutcome, Run};
+use weir_results::{Burned, CONTROL, Cell, CellOutcome, Event, Run};
 
 use crate::runs::{cell, failed, full, plan, run, tail};
 
@@ -22,6 +22,11 @@ fn repeat(gateway: &str, number: u32, jitter: f64) -> Cell {
     let CellOutcome::Measured { measurements } = &mut cell.outcome else { panic!("it was measured") };
     for measurement in measurements.iter_mut() {
         measurement.cpu_us_per_request = Some(at(50.0) * slower);
+    }
+    let details = serde_json::to_value(Burned { used_ns: 1_000, burned_ns: 100 }).expect("plain values");
+    for measurement in measurements.iter_mut().filter(|_| is_control) {
+        let (kind, details) = (Burned::KIND.into(), details.clone());
+        measurement.events = vec![Event { t_s: 0.0, sustained: false, kind, details }];
     }
     measurements[1].counters.origin_delay_ns_mean = is_control.then_some(DELAY_NS);
     cell
@@ -69,7 +74,7 @@ fn a_quiet_run_finds_what_was_added() {
         ]
     );
     assert!(
-        finding.sentences[1].starts_with("weir, full: CPU per request +10.0 % is found: measured +"),
+        finding.sentences[1].starts_with("weir, full: CPU per request +10.0 % is found: measured 1.100 ("),
         "{:?}",
         finding.sentences
     );

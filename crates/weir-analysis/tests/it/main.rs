@@ -20,6 +20,7 @@ mod noisy;
 mod queues;
 mod records;
 mod recovery;
+mod registrations;
 mod runs;
 mod silent;
 mod sizing;

@@ -6,11 +6,12 @@ use weir_results::{NetworkUsage, Part, Role, Usage};
 use super::Column;
 use crate::entry::Entry;
 
-const ROLES: [(&str, Role); 4] = [
+const ROLES: [(&str, Role); 5] = [
     ("data", Role::Data),
     ("control", Role::Control),
     ("origin", Role::Origin),
     ("generator", Role::Generator),
+    ("service", Role::Service),
 ];
 
 /// The columns of every role.

@@ -2,10 +2,13 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use weir_results::{ArrivalModel, CONTROL, Cell, CellKey, CellOutcome, Role};
-use weir_rig::{Asked, Binary, Credentials, ProcessSpec, status_of};
+use weir_results::{
+    ArrivalModel, Burned, CONTROL, Cell, CellKey, CellOutcome, Event, Measurement, Part, Role,
+};
+use weir_rig::{Asked, Binary, Credentials, ProcessSpec, read_burner_record, status_of};
 
 use super::error::{CellError, failed};
 use super::origin::Upstream;
@@ -54,16 +57,73 @@ pub(super) fn burdened(
     weir: &Binary,
 ) -> ProcessSpec {
     let mut process = process.clone();
-    if let Some(control) =
-        scenario.control.as_ref().filter(|_| gateway == CONTROL && process.role == Role::Data)
-    {
-        let weir = weir.path.display().to_string();
-        let mut command =
-            vec![weir, "burn".into(), "--share".into(), control.share.0.to_string(), "--".into()];
+    let is_burdened = scenario.is_control(gateway) && process.role == Role::Data;
+    if let Some(control) = scenario.control.as_ref().filter(|_| is_burdened) {
+        let (weir, share) = (weir.path.display().to_string(), control.share.0.to_string());
+        let record = record_of(&process.dir, &process.name).display().to_string();
+        let words = [&weir, "burn", "--share", &share, "--record", &record, "--"];
+        let mut command = words.map(str::to_owned).to_vec();
         command.append(&mut process.command);
         process.command = command;
     }
     process
+}
+
+/// The file in which the burner beside a process keeps what it has used.
+fn record_of(dir: &Path, process: &str) -> PathBuf {
+    dir.join(format!("{process}.burned"))
+}
+
+/// What the burners beside the processes of a control have used, all together.
+pub(super) struct Burners(Vec<PathBuf>);
+
+impl Burners {
+    /// Those beside the data plane in the folder `dir`; none if the cell is no control.
+    pub(super) fn of(scenario: &Scenario, gateway: &str, dir: &Path, parts: &[Part]) -> Self {
+        let data = parts.iter().filter(|part| scenario.is_control(gateway) && part.role == Role::Data);
+        Self(data.map(|part| record_of(dir, &part.name)).collect())
+    }
+
+    /// What they have used so far.
+    fn read(&self) -> Result<Burned, CellError> {
+        let mut all = Burned::default();
+        for path in &self.0 {
+            let record = read_burner_record(path).map_err(|error| {
+                let message = format!("the process that uses CPU time beside the gateway: {error}");
+                failed("died", &message, "see the log of the gateway", "")
+            })?;
+            all.used_ns += record.used_ns;
+            all.burned_ns += record.burned_ns;
+        }
+        Ok(all)
+    }
+
+    /// Runs `measure`, and adds to its measurements what was used meanwhile.
+    pub(super) fn around<T>(
+        &self,
+        measure: impl FnOnce() -> Result<(Vec<Measurement>, T), CellError>,
+    ) -> Result<(Vec<Measurement>, T), CellError> {
+        if self.0.is_empty() {
+            return measure();
+        }
+        let before = self.read()?;
+        let (mut measurements, more) = measure()?;
+        let after = self.read()?;
+        let burned = Burned {
+            used_ns: after.used_ns.saturating_sub(before.used_ns),
+            burned_ns: after.burned_ns.saturating_sub(before.burned_ns),
+        };
+        if burned.used_ns > 0 && burned.burned_ns == 0 {
+            let message = "the process that uses CPU time beside the gateway has ended";
+            return Err(failed("died", message, "see the log of the gateway", ""));
+        }
+        let details = serde_json::to_value(burned).expect("counts are plain values");
+        for measurement in &mut measurements {
+            let (kind, details) = (Burned::KIND.to_owned(), details.clone());
+            measurement.events.push(Event { t_s: 0.0, sustained: false, kind, details });
+        }
+        Ok((measurements, more))
+    }
 }
 
 /// Makes weir's own upstream delay its responses; other servers cannot.

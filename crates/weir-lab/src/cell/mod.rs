@@ -9,9 +9,11 @@ pub(crate) mod load;
 pub(crate) mod network;
 pub(crate) mod origin;
 pub(crate) mod ports;
+pub(crate) mod publish;
 pub(crate) mod remote;
 pub(crate) mod retry;
 mod search;
+pub(crate) mod service;
 pub(crate) mod start;
 mod user_config;
 
@@ -23,12 +25,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use weir_results::{
-    CONTROL, Cell, CellKey, CellOutcome, Configuration, HostBounds, Measurement, Part, Run, is_baseline,
+    Cell, CellKey, CellOutcome, Configuration, HostBounds, Measurement, Part, Run, is_baseline,
 };
 use weir_rig::{Binary, Drivers, Rendered, Rig};
 
 use self::certificates::SharedCertificates;
-use self::control::Medians;
+use self::control::{Burners, Medians};
 use self::error::{CellError, file_failed};
 use self::load::{LoadRunner, Task};
 use self::origin::Upstream;
@@ -36,6 +38,7 @@ use self::ports::Ports;
 use self::remote::{RemoteGateway, RemoteTarget};
 use self::retry::{Interference, Retries};
 use self::search::SearchTask;
+use self::service::ServiceBinaries;
 use self::start::Processes;
 use crate::progress::Observer;
 use crate::scenario::secured;
@@ -55,6 +58,8 @@ pub(crate) struct Lab<'a> {
     pub(crate) binaries: &'a BTreeMap<String, Result<Binary, CellOutcome>>,
     /// By the driver's name: the binary of a server that is used as upstream.
     pub(crate) origins: &'a BTreeMap<String, Binary>,
+    /// By the service's name: its binaries, or why it has none.
+    pub(crate) services: &'a ServiceBinaries,
     /// By the gateway's name: a configuration file of the user.
     pub(crate) configurations: &'a BTreeMap<String, Configuration>,
     /// By the gateway's name: remote gateways.
@@ -138,9 +143,18 @@ impl Lab<'_> {
         cell: &mut Cell,
     ) -> Result<Vec<Measurement>, CellError> {
         std::fs::create_dir_all(dir).map_err(|error| file_failed("make", dir, &error))?;
-        let Processes { gateway, mut upstream, generator, rendered, disturbances, connect, remote_target } =
-            self.start(dir, scenario, &key.gateway, cell)?;
+        let Processes {
+            gateway,
+            mut services,
+            mut upstream,
+            generator,
+            rendered,
+            disturbances,
+            connect,
+            remote_target,
+        } = self.start(dir, scenario, &key.gateway, cell)?;
         let mut running = gateway;
+        running.append(&mut services);
         running.append(&mut upstream.running);
         let target = Target {
             key,
@@ -183,18 +197,20 @@ impl Lab<'_> {
         cell: &mut Cell,
     ) -> Result<Vec<Measurement>, CellError> {
         let key = target.key;
+        let burners = Burners::of(scenario, &key.gateway, &runner.dir.join("gateway"), &cell.parts);
         let mut measurements = Vec::new();
         let mut generator_part: Option<Part> = None;
         for (place, (name, load)) in scenario.loads.iter().enumerate() {
             if self.stop.load(Ordering::Relaxed) {
                 return Err(CellError::Stopped);
             }
-            if key.gateway == CONTROL {
+            if scenario.is_control(&key.gateway) {
                 let delay = self.medians.delay(scenario, key, name, load);
                 control::delay_responses(target.upstream, delay)?;
             }
             let seed = plan::arrivals_seed(self.run.seed, key, place);
-            let measure = || self.measure_load(scenario, target, runner, NamedLoad { name, load }, seed);
+            let mut measure = || self.measure_load(scenario, target, runner, NamedLoad { name, load }, seed);
+            let measure = || burners.around(&mut measure);
             let before_retry = |by: Interference| self.observer.load_retried(key, name, by.words());
             let most = (scenario.retries, plan::load_time(scenario, load).min);
             let interference = |(of, _): &(Vec<Measurement>, _)| Interference::of(of);

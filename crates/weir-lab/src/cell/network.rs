@@ -1,5 +1,6 @@
 //! The network of a cell: ports on loopback, or network namespaces with links between them.
 
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use weir_rig::{Namespace, Rig};
@@ -60,6 +61,26 @@ impl<'a> CellNetwork<'a> {
                 let namespace = rig.namespace()?;
                 let [_, address] = rig.link(gateway.as_ref().unwrap_or(generator), &namespace)?;
                 Ok(in_namespace(namespace, address, None))
+            }
+        }
+    }
+
+    /// An address for each name of a service, and their namespace; `None` is the host's.
+    pub(crate) fn service(
+        &self,
+        names: &[String],
+    ) -> Result<(BTreeMap<String, SocketAddr>, Option<Namespace>), CellError> {
+        match self {
+            Self::Loopback(ports) => {
+                let addresses = names.iter().map(|name| Ok((name.clone(), ports.free()?)));
+                Ok((addresses.collect::<Result<_, CellError>>()?, None))
+            }
+            Self::Namespaces { rig, generator, gateway } => {
+                let namespace = rig.namespace()?;
+                let [_, address] = rig.link(gateway.as_ref().unwrap_or(generator), &namespace)?;
+                let ports = names.iter().zip(LISTEN_PORT..);
+                let addresses = ports.map(|(name, port)| (name.clone(), SocketAddr::from((address, port))));
+                Ok((addresses.collect(), Some(namespace)))
             }
         }
     }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use weir_results::{CONTROL, Cell, Role};
+use weir_results::{Cell, Role};
 use weir_rig::{
     Certificates, CounterSource, Credentials, Namespace, OriginBinding, ProcessSpec, Ready, Running,
 };
@@ -168,7 +168,7 @@ impl Lab<'_> {
             upstream.running.push(running);
             upstream.replicas.push(Replica::new(name, &listener));
         }
-        let is_delayed = scenario.origin.is_timed() || cell.key.gateway == CONTROL;
+        let is_delayed = scenario.origin.is_timed() || scenario.is_control(&cell.key.gateway);
         upstream.delay = is_delayed.then_some(Delays(delays));
         Ok(upstream)
     }

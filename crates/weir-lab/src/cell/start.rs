@@ -1,5 +1,6 @@
 //! Starts the processes of a cell and waits until they are ready.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -11,7 +12,9 @@ use super::cold_start::ColdStartSampler;
 use super::error::{CellError, failed, file_failed};
 use super::network::{CellNetwork, Listener};
 use super::origin::Upstream;
+use super::publish::Publisher;
 use super::remote::RemoteTarget;
+use super::service::Services;
 use super::{Lab, control, kept, user_config};
 use crate::disturb::{self, Disturbances};
 use crate::scenario::{Gateway, Scenario};
@@ -27,6 +30,8 @@ const PORT_TRIES: u32 = 5;
 pub(super) struct Processes {
     /// The gateway's, which are stopped before the upstream's.
     pub(super) gateway: Vec<Running>,
+    /// Those of the services that it needs.
+    pub(super) services: Vec<Running>,
     pub(super) upstream: Upstream,
     /// The generator's network namespace; `None` is the host's.
     pub(super) generator: Option<Namespace>,
@@ -41,6 +46,7 @@ pub(super) struct Processes {
 /// A gateway whose processes run.
 struct StartedGateway {
     running: Vec<Running>,
+    services: Vec<Running>,
     rendered: Rendered,
     listener: Listener,
     disturbances: Disturbances,
@@ -88,6 +94,7 @@ impl Lab<'_> {
             let connect = upstream.addresses();
             return Ok(Processes {
                 gateway: vec![],
+                services: vec![],
                 upstream,
                 generator,
                 rendered: None,
@@ -99,6 +106,7 @@ impl Lab<'_> {
         let started = self.start_gateway(dir, scenario, gateway, &network, &upstream, cell)?;
         Ok(Processes {
             gateway: started.running,
+            services: started.services,
             upstream,
             generator,
             rendered: Some(started.rendered),
@@ -123,12 +131,16 @@ impl Lab<'_> {
         })?;
         let listener = network.gateway(entry.listen)?;
         let home = dir.join("gateway");
-        let (binding, rendered) = self.render(&home, scenario, entry, &listener, &upstream.addresses())?;
+        let services = self.start_services(dir, scenario, &entry.driver, network, cell)?;
+        let origins = upstream.addresses();
+        let (binding, rendered) =
+            self.render(&home, scenario, entry, &listener, &origins, services.outputs.clone())?;
         cell.files.extend(kept::configuration(dir, &rendered.files));
         cell.unequal.clone_from(&rendered.unequal);
         let configuration = self.configurations.get(&entry.name);
         let sampler = scenario.cold_start.then(|| ColdStartSampler::begin(&upstream.running));
         let mut running = Vec::new();
+        publish(&rendered, &services, running.len())?;
         for process in &rendered.processes {
             let process = &control::burdened(process, scenario, gateway, self.weir);
             let started = self.rig.launch(process).map_err(|error| match configuration {
@@ -137,6 +149,7 @@ impl Lab<'_> {
             })?;
             cell.parts.push(started.part());
             running.push(started);
+            publish(&rendered, &services, running.len())?;
             if self.stop.load(Ordering::Relaxed) {
                 return Err(CellError::Stopped);
             }
@@ -157,11 +170,12 @@ impl Lab<'_> {
             running: &running,
             listener: &listener,
             upstream,
+            services: &services,
             generator: generator.as_ref(),
             weir: self.weir,
             stop: self.stop,
         })?;
-        Ok(StartedGateway { running, rendered, listener, disturbances })
+        Ok(StartedGateway { running, services: services.running, rendered, listener, disturbances })
     }
 
     /// Checks that a remote gateway responds; nothing is started.
@@ -180,7 +194,17 @@ impl Lab<'_> {
         remote_target.require(scenario, is_baseline(gateway))?;
         let (upstream, connect, remote_target) = (Upstream::unknown(), vec![], Some(remote_target));
         let (generator, rendered, disturbances) = (None, None, Disturbances::default());
-        Ok(Processes { gateway: vec![], upstream, generator, rendered, disturbances, connect, remote_target })
+        let (gateway, services) = (vec![], vec![]);
+        Ok(Processes {
+            gateway,
+            services,
+            upstream,
+            generator,
+            rendered,
+            disturbances,
+            connect,
+            remote_target,
+        })
     }
 
     fn render(
@@ -190,6 +214,7 @@ impl Lab<'_> {
         gateway: &Gateway,
         listener: &Listener,
         origins: &[SocketAddr],
+        services: BTreeMap<String, BTreeMap<String, String>>,
     ) -> Result<(Binding, Rendered), CellError> {
         let binary = match self.binaries.get(&gateway.name) {
             Some(Ok(binary)) => binary.clone(),
@@ -202,6 +227,7 @@ impl Lab<'_> {
         let binding = Binding {
             config: self.configurations.get(&gateway.name).cloned(),
             certificates: self.certificates.of(self.rig, &scenario.topology)?,
+            services,
             ..binding(scenario, gateway, binary, &addresses, self.run.seed)
         };
         std::fs::create_dir_all(dir).map_err(|error| file_failed("make", dir, &error))?;
@@ -229,7 +255,7 @@ pub fn binding(
     addresses: &Addresses<'_>,
     seed: u64,
 ) -> Binding {
-    let roles = [Role::Data, Role::Control, Role::Origin, Role::Generator];
+    let roles = [Role::Data, Role::Control, Role::Origin, Role::Generator, Role::Service];
     Binding {
         listen: addresses.listen,
         admin: addresses.admin,
@@ -246,5 +272,17 @@ pub fn binding(
         binary,
         config: None,
         changes: scenario.changes.is_some(),
+        services: BTreeMap::new(),
     }
+}
+
+/// Publishes what is published after so many processes of a gateway.
+fn publish(rendered: &Rendered, services: &Services, after: usize) -> Result<(), CellError> {
+    for publication in rendered.publications.iter().filter(|of| of.after == after) {
+        let service = &publication.service;
+        let address = services.output(service, "address")?;
+        let publisher = Publisher::connect(service, address, services.namespaces.get(service))?;
+        publisher.publish(&publication.messages, publication.gap)?;
+    }
+    Ok(())
 }

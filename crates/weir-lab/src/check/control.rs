@@ -5,8 +5,8 @@ use weir_results::CONTROL;
 use super::problem::{Problems, suggestion};
 use crate::scenario::Scenario;
 
-/// Least and greatest extra CPU time, as share.
-const SHARES: std::ops::RangeInclusive<f64> = 0.001..=1.0;
+/// Least and greatest extra CPU time, as share. Less than this costs the looks at the gateway's own.
+const SHARES: std::ops::RangeInclusive<f64> = 0.01..=1.0;
 
 pub(super) fn check_control(scenario: &Scenario, found: &mut Problems) {
     let Some(control) = &scenario.control else { return };
@@ -15,7 +15,7 @@ pub(super) fn check_control(scenario: &Scenario, found: &mut Problems) {
         return found.add(&["control"], message, "remove `control`, or let weir start the gateway");
     }
     if !SHARES.contains(&control.share.0) {
-        found.add_range(&["control", "share"], control.share, "use 0.1% to 100%, like 10%");
+        found.add_range(&["control", "share"], control.share, "use 1% to 100%, like 10%");
     }
     if let Some(place) = scenario.gateways.iter().position(|gateway| gateway.name == CONTROL) {
         let message = format!("`{CONTROL}` is the name of the positive control (`control`)");

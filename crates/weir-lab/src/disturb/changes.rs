@@ -18,6 +18,7 @@ use weir_rig::{Binding, Change, Credentials, mono_ns};
 
 use super::{Disturbance, Gateway, LoadContext, OwnRequests, UnusableCounters};
 use crate::cell::error::{CellError, failed};
+use crate::cell::publish::Publisher;
 use crate::clock::LoadClock;
 use crate::scenario;
 use target::{Look, Target};
@@ -65,6 +66,8 @@ struct Changer {
     /// Routes without them.
     base_routes: u64,
     target: Target,
+    /// Where messages go; `None` if changes go by files.
+    publisher: Option<Publisher>,
 }
 
 /// A state of the configuration.
@@ -204,14 +207,25 @@ impl Changer {
                 }
                 None => on.push(what),
             }
-            let (changed, shown) = (changed(binding, &added, &on), shown(credentials, &on));
+            let before = states.last().map_or(&[][..], |state| &state.on);
+            let bindings = [before, &on].map(|on| changed(binding, &added, on));
+            let shown = shown(credentials, &on);
             let name = format!("change-{step}");
+            let [before, after] = &bindings;
             let change =
-                gateway.driver.prepare_change(&changed, &shown, gateway.home, &name, gateway.running)?;
+                gateway.driver.prepare_change(before, after, &shown, gateway.home, &name, gateway.running)?;
             states.push(State { change, what, on });
         }
+        let publisher = match gateway.driver.changes_over() {
+            Some(service) => {
+                let (services, address) = (gateway.services, gateway.services.output(service, "address")?);
+                Some(Publisher::connect(service, address, services.namespaces.get(service))?)
+            }
+            None => None,
+        };
         let hosts = binding.hosts.len() as u64;
         Ok(Some(Self {
+            publisher,
             states,
             every: changes.every.0,
             routes: hosts * added.len() as u64,
@@ -227,15 +241,16 @@ impl Changer {
         is_abandoned: IsAbandoned<'_>,
     ) -> Result<ChangesMade, CellError> {
         let mut made = ChangesMade::default();
-        let mut states = self.states.iter().cycle();
+        let mut states = self.states.iter().enumerate().cycle();
         let mut on: &[Changed] = &[];
+        let mut next = 0;
         let mut due = Instant::now() + self.every;
-        while let (Err(RecvTimeoutError::Timeout), Some(state)) =
+        while let (Err(RecvTimeoutError::Timeout), Some((place, state))) =
             (ended.recv_timeout(due.saturating_duration_since(Instant::now())), states.next())
         {
             let applied = self.apply(state, &mut made.own_requests, is_abandoned)?;
             made.changes.push(applied);
-            on = &state.on;
+            (on, next) = (&state.on, place + 1);
             // A change that takes longer than the time to the next skips that one.
             while due <= Instant::now() {
                 due += self.every;
@@ -243,7 +258,11 @@ impl Changer {
         }
         if let Some(first) = self.states.last().filter(|_| !on.is_empty() && !is_abandoned()) {
             let mut looks = on.iter().map(|what| self.target.look_for(*what, false)).collect::<Vec<_>>();
-            first.change.apply()?;
+            match self.publisher {
+                // Each tells of the difference to the one before.
+                Some(_) => self.states[next..].iter().try_for_each(|state| self.carry_out(&state.change))?,
+                None => first.change.apply()?,
+            }
             for look in &mut looks {
                 self.await_effect(&first.change, look, &mut made.own_requests, is_abandoned)?;
             }
@@ -260,7 +279,7 @@ impl Changer {
         let is_on = state.on.contains(&state.what);
         let mut look = self.target.look_for(state.what, is_on);
         let at_ns = mono_ns();
-        state.change.apply()?;
+        self.carry_out(&state.change)?;
         let seen_ns = self.await_effect(&state.change, &mut look, own, is_abandoned)?;
         let routes_added = match (state.what, is_on) {
             (Changed::Routes, true) => i64::try_from(self.routes).unwrap_or(i64::MAX),
@@ -275,6 +294,14 @@ impl Changer {
             routes_added,
             routes: self.base_routes + if has_more { self.routes } else { 0 },
         })
+    }
+
+    fn carry_out(&self, change: &Change) -> Result<(), CellError> {
+        change.apply()?;
+        match &self.publisher {
+            Some(publisher) => publisher.publish(change.messages(), Duration::ZERO),
+            None => Ok(()),
+        }
     }
 
     /// Looks until `change` is in effect; returns since when, by the monotonic clock.

@@ -9,6 +9,8 @@
 
 mod changes;
 mod faults;
+mod own_process;
+mod registrations;
 mod silent;
 mod slow;
 
@@ -24,6 +26,7 @@ use weir_rig::{Binary, Binding, Driver, Namespace, Rendered, Rig, Running, Sampl
 use crate::cell::error::CellError;
 use crate::cell::network::Listener;
 use crate::cell::origin::Upstream;
+use crate::cell::service::Services;
 use crate::clock::LoadClock;
 use crate::scenario::Scenario;
 
@@ -31,7 +34,8 @@ use crate::scenario::Scenario;
 type Prepare = fn(&Gateway<'_>) -> Result<Option<Box<dyn Disturbance>>, CellError>;
 
 /// Every kind of disturbance.
-const KINDS: &[Prepare] = &[changes::prepare, faults::prepare, slow::prepare, silent::prepare];
+const KINDS: &[Prepare] =
+    &[changes::prepare, faults::prepare, slow::prepare, silent::prepare, registrations::prepare];
 
 /// Something that disturbs the loads of one cell, one load after the other.
 pub(crate) trait Disturbance {
@@ -93,6 +97,7 @@ pub(crate) struct Gateway<'a> {
     pub(crate) running: &'a [Running],
     pub(crate) listener: &'a Listener,
     pub(crate) upstream: &'a Upstream,
+    pub(crate) services: &'a Services,
     /// The generator's network; `None` is the host's.
     pub(crate) generator: Option<&'a Namespace>,
     /// weir's own program.

@@ -1,37 +1,22 @@
 //! Slow clients: a process of their own, started before the generator and ended after it.
 
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use weir_engine::SlowSpec;
 use weir_results::{Measurement, Part, Role, SlowClients};
-use weir_rig::{Binary, Limits, Namespace, ProcessSpec, Ready, Running};
 
+use super::own_process::OwnProcess;
 use super::{Disturbance, Gateway, LoadContext, UnusableCounters};
-use crate::cell::error::{CellError, failed, file_failed};
+use crate::cell::error::CellError;
 use crate::clock::LoadClock;
 use crate::scenario;
-
-/// The name of their process.
-const NAME: &str = "slow-clients";
-/// How long it may take to write its record.
-const STOP_GRACE: Duration = Duration::from_secs(5);
 
 /// The slow clients of a scenario.
 struct Slow {
     clients: scenario::SlowClients,
     spec: SlowSpec,
-    weir: Binary,
-    limits: Limits,
-    network: Option<Namespace>,
-    process: Option<Process>,
+    process: OwnProcess,
     counts: Option<SlowClients>,
-}
-
-/// Their process while a load runs.
-struct Process {
-    running: Running,
-    record: PathBuf,
 }
 
 pub(super) fn prepare(gateway: &Gateway<'_>) -> Result<Option<Box<dyn Disturbance>>, CellError> {
@@ -55,10 +40,15 @@ pub(super) fn prepare(gateway: &Gateway<'_>) -> Result<Option<Box<dyn Disturbanc
     Ok(Some(Box::new(Slow {
         clients: clients.clone(),
         spec,
-        weir: gateway.weir.clone(),
-        limits: gateway.scenario.limits_of(Role::Generator),
-        network: gateway.generator.cloned(),
-        process: None,
+        process: OwnProcess {
+            name: "slow-clients",
+            role: Role::Generator,
+            command: "slow",
+            weir: gateway.weir.clone(),
+            limits: gateway.scenario.limits_of(Role::Generator),
+            namespace: gateway.generator.cloned(),
+            running: None,
+        },
         counts: None,
     })))
 }
@@ -75,33 +65,7 @@ impl Disturbance for Slow {
 
     fn start(&mut self, load: &mut LoadContext<'_>) -> Result<(), CellError> {
         self.counts = None;
-        let spec_path = load.dir.join(format!("{}.slow.json", load.load));
-        let record = load.dir.join(format!("{}.slow.record.json", load.load));
-        let text = serde_json::to_vec(&self.spec).expect("slow clients are a tree of plain values");
-        std::fs::write(&spec_path, text).map_err(|error| file_failed("write", &spec_path, &error))?;
-        let argument = |path: &PathBuf| path.display().to_string();
-        let (spec, record_to) = (argument(&spec_path), argument(&record));
-        let weir = argument(&self.weir.path);
-        let running = load.rig.launch(&ProcessSpec {
-            name: NAME.into(),
-            role: Role::Generator,
-            binary: self.weir.clone(),
-            config_sha256: None,
-            command: vec![weir, "slow".into(), "--spec".into(), spec, "--record".into(), record_to],
-            env: vec![],
-            dir: load.dir.to_path_buf(),
-            log: load.dir.join(format!("{}.slow.log", load.load)),
-            limits: self.limits,
-            is_urgent: false,
-            cpus: None,
-            ready: Ready::None,
-            ready_timeout: Duration::ZERO,
-            listens: vec![],
-            namespace: self.network.clone(),
-        })?;
-        load.sampler.join(&running);
-        self.process = Some(Process { running, record });
-        Ok(())
+        self.process.start(load, &self.spec)
     }
 
     fn poll(&mut self, _: &mut LoadContext<'_>, _: Instant) -> Result<Option<Duration>, CellError> {
@@ -114,22 +78,11 @@ impl Disturbance for Slow {
     }
 
     fn abandon(&mut self) {
-        self.process = None;
+        self.process.running = None;
     }
 
     fn end(&mut self) -> Result<Vec<Part>, CellError> {
-        let Some(Process { mut running, record }) = self.process.take() else { return Ok(Vec::new()) };
-        if let Some(failure) = running.failure() {
-            return Err(failure.into());
-        }
-        let part = running.part();
-        running.stop(STOP_GRACE);
-        let text = std::fs::read(&record).map_err(|error| file_failed("read", &record, &error))?;
-        let counts = serde_json::from_slice(&text).map_err(|error| {
-            let message =
-                format!("{}: cannot read the record of the slow clients: {error}", record.display());
-            failed("generator", &message, "report this as a bug", "")
-        })?;
+        let Some((part, counts)) = self.process.end()? else { return Ok(Vec::new()) };
         self.counts = Some(counts);
         Ok(vec![part])
     }

@@ -10,10 +10,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use weir_analysis::compare::CLAIM_REPEATS;
 use weir_document::Problem;
 use weir_results::{Cell, CellKey, CellOutcome, HostBounds, Part, Role, Run, SCHEMA_VERSION, Store};
 use weir_rig::prometheus::Prometheus;
-use weir_rig::{Binary, CgroupVersion, Drivers, Rig};
+use weir_rig::{Binary, CgroupVersion, Drivers, Rig, Service};
 
 use self::cells::{Ended, measure_all};
 use crate::cell::Lab;
@@ -21,13 +22,15 @@ use crate::cell::certificates::SharedCertificates;
 use crate::cell::control::Medians;
 use crate::cell::error::CellError;
 use crate::cell::ports::Ports;
+use crate::cell::publish;
 use crate::cell::remote;
 use crate::cell::retry::Retries;
+use crate::cell::service::ServiceBinaries;
 use crate::plan::{self, Plan};
 use crate::progress::Observer;
 use crate::read::Checked;
-use crate::scenario::Gateway;
 use crate::scenario::secured;
+use crate::scenario::{Gateway, Scenario};
 use crate::{LabError, clock};
 
 /// What a run needs besides its scenario.
@@ -52,6 +55,8 @@ pub struct Prepared {
     binaries: BTreeMap<String, Result<Binary, CellOutcome>>,
     /// By the driver's name: the binaries of servers that are used as upstream.
     origins: BTreeMap<String, Binary>,
+    /// By the service's name: its binaries, or why it has none.
+    services: ServiceBinaries,
     /// By the gateway's name: the Prometheus of a remote gateway.
     prometheus: BTreeMap<String, Prometheus>,
 }
@@ -65,6 +70,7 @@ pub fn prepare(mut checked: Checked, drivers: &Drivers) -> Result<Prepared, LabE
     let mut binaries = BTreeMap::new();
     let mut notes = Vec::new();
     let mut controlled = false;
+    let mut services = ServiceBinaries::new();
     let mut prometheus = BTreeMap::new();
     for gateway in &checked.scenario.gateways {
         if gateway.is_remote() {
@@ -90,6 +96,29 @@ pub fn prepare(mut checked: Checked, drivers: &Drivers) -> Result<Prepared, LabE
             // Settings may be an axis.
             let mut same = point.scenario.gateways.iter().filter(|other| other.name == gateway.name);
             same.try_for_each(|other| driver.check_settings(&other.set.to_map()))?;
+        }
+        if driver.publishes() && !publish::IS_SUPPORTED {
+            let message = format!("{} publishes to NATS, and this weir is built without that", gateway.name);
+            let problem = Problem::of(format!("gateway `{}`", gateway.name), message);
+            return Err(LabError::Scenario(problem.help(
+                "build weir with `--features nats`, as released programs are, or remove the gateway",
+            )));
+        }
+        let mut missing_service = None;
+        for service in drivers.needed_by(&gateway.driver)? {
+            if !services.contains_key(service.name()) {
+                services.insert(service.name().to_owned(), located(service));
+            }
+            if let Some(Err(outcome)) = services.get(service.name()) {
+                missing_service = missing_service.or(Some(outcome.clone()));
+            }
+        }
+        if let Some(CellOutcome::Failed { message, remedy, .. }) = &missing_service {
+            if gateway.optional {
+                notes.push(format!("{} is skipped: {message} ({remedy})", gateway.name));
+                continue;
+            }
+            notes.push(format!("{} cannot be measured: {message} ({remedy})", gateway.name));
         }
         let found = match driver.locate(gateway.binary.as_deref()) {
             Err(error) if gateway.optional && error.cause() == "binary-missing" => {
@@ -121,7 +150,7 @@ pub fn prepare(mut checked: Checked, drivers: &Drivers) -> Result<Prepared, LabE
     for point in &mut checked.points {
         point.scenario.gateways.retain(is_kept);
     }
-    check_control(&mut checked)?;
+    notes.extend(check_control(&mut checked)?);
     notes.extend(remote::destinations(&checked.scenario));
     let relative = pilot::relative_loads(&checked);
     if !relative.is_empty() {
@@ -130,13 +159,32 @@ pub fn prepare(mut checked: Checked, drivers: &Drivers) -> Result<Prepared, LabE
             relative.join(", ")
         ));
     }
-    Ok(Prepared { checked, notes, binaries, origins, prometheus })
+    Ok(Prepared { checked, notes, binaries, origins, services, prometheus })
 }
 
-/// Names the gateway of the positive control, which has to be one that is here.
-fn check_control(checked: &mut Checked) -> Result<(), LabError> {
-    let gateways = &checked.scenario.gateways;
-    let Some(control) = &mut checked.scenario.control else { return Ok(()) };
+/// The binaries of a service, or why it has none.
+fn located(service: &Service) -> Result<BTreeMap<String, Binary>, CellOutcome> {
+    service.locate().map_err(|error| {
+        let (cause, message, remedy) = (error.cause().to_owned(), error.to_string(), error.remedy());
+        CellOutcome::Failed { cause, message, remedy, log_tail: String::new() }
+    })
+}
+
+/// Names the gateway of the positive control, which has to be one that is here; returns what the control cannot say.
+fn check_control(checked: &mut Checked) -> Result<Vec<String>, LabError> {
+    let Scenario { gateways, origin, repeats, .. } = &checked.scenario;
+    let mut notes = Vec::new();
+    if *repeats < CLAIM_REPEATS as u32 {
+        notes.push(format!(
+            "control: a difference is found from {CLAIM_REPEATS} valid repeats on, and this run has {repeats}"
+        ));
+    }
+    if let Some(driver) = &origin.driver {
+        notes.push(format!(
+            "control: the upstream {driver} cannot delay responses, so only CPU time is added"
+        ));
+    }
+    let Some(mut control) = checked.scenario.control.clone() else { return Ok(Vec::new()) };
     let name = control.of(gateways).map(|gateway| gateway.name.clone());
     if let (None, Some(wanted)) = (&name, &control.gateway) {
         let problem = Problem::of("control.gateway", format!("{wanted} is not available here"));
@@ -145,10 +193,11 @@ fn check_control(checked: &mut Checked) -> Result<(), LabError> {
         ));
     }
     control.gateway = name;
+    checked.scenario.control = Some(control);
     for point in &mut checked.points {
         point.scenario.control.clone_from(&checked.scenario.control);
     }
-    Ok(())
+    Ok(notes)
 }
 
 /// Plans a new run of `prepared`; stores nothing yet.
@@ -223,6 +272,7 @@ pub fn execute(
         weir: bench.weir,
         binaries: &prepared.binaries,
         origins: &prepared.origins,
+        services: &prepared.services,
         configurations: &prepared.checked.configurations,
         remotes: &remotes,
         run,

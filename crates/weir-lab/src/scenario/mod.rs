@@ -162,6 +162,9 @@ pub struct LimitsByRole {
     /// The load generator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generator: Option<Limit>,
+    /// Each process of the services that a gateway needs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<Limit>,
 }
 
 /// What a process of a role may use.
@@ -189,6 +192,7 @@ impl Scenario {
             Role::Control => self.limits.control,
             Role::Origin => self.limits.origin,
             Role::Generator => self.limits.generator,
+            Role::Service => self.limits.service,
         };
         let limit = limit.unwrap_or_default();
         Limits { cpus: limit.cpus, memory_bytes: limit.memory.map(|memory| memory.0) }
@@ -210,6 +214,11 @@ impl Scenario {
             (Some(control), CONTROL) => control.of(&self.gateways),
             _ => self.gateways.iter().find(|gateway| gateway.name == name),
         }
+    }
+
+    /// Whether that name is the positive control's, and no gateway's.
+    pub(crate) fn is_control(&self, name: &str) -> bool {
+        name == CONTROL && self.control.is_some()
     }
 
     /// Worker threads of the origin.

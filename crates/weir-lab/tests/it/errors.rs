@@ -727,7 +727,7 @@ fn a_gateway_named_after_the_program_had_no_suggestion() {
 #[test]
 fn positive_controls_that_cannot_be_have_their_place() {
     let control = |control: &str| Overrides { control: Some(control.into()), ..Overrides::default() };
-    check_overrides(control("0%"), "--control 0%: `0%` is out of range | use 0.1% to 100%, like 10%");
+    check_overrides(control("0%"), "--control 0%: `0%` is out of range | use 1% to 100%, like 10%");
     check_overrides(
         control("much"),
         "--control much: `control`: `much` is not a share | write a number with its unit, like 0.1%, 50%",

@@ -333,6 +333,7 @@ fn part_colors(parts: &[Part], gateway_color: &'static str) -> Vec<&'static str>
         (Role::Control, "teal"),
         (Role::Origin, "brown"),
         (Role::Generator, "violet"),
+        (Role::Service, "olive"),
     ];
     let mut own: Vec<(&str, &'static str)> = Vec::new();
     for (role, color) in wanted {

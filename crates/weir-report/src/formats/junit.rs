@@ -38,6 +38,10 @@ pub(crate) fn draw(run: &Run, summary: &Summary) -> Result<String, SerializeErro
 fn suite(run: &Run, summary: &Summary, gateway: &str) -> TestSuite {
     let mut suite = TestSuite::new(gateway.to_owned());
     suite.add_property(("run".to_owned(), run.id.clone()));
+    for of in run.thresholds.relaxed() {
+        suite
+            .add_property((format!("relaxed.{}", of.name), format!("{} (default {})", of.value, of.default)));
+    }
     for point in &summary.points {
         let rows = point.gateways().filter(|row| row.gateway == gateway);
         for result in rows.flat_map(|row| &row.objective) {

@@ -85,7 +85,7 @@ fn spanned<T: Copy + PartialEq>(limits: &[Option<T>], none: &str, words: impl Fn
 }
 
 fn is_own(part: &Part) -> bool {
-    matches!(part.role, Role::Data | Role::Control)
+    matches!(part.role, Role::Data | Role::Control | Role::Service)
 }
 
 /// Parts of upstream and generator, each with its like: replicas are one object.
@@ -109,6 +109,7 @@ fn gateway_description(run: &Run, name: &str, role: Role) -> String {
     let field = |field: &str| written.and_then(|gateway| gateway.get(field));
     let mut said = match role {
         Role::Control => vec![format!("control plane of {name}")],
+        Role::Service => vec![format!("service that {name} needs")],
         _ => vec!["gateway under test".to_owned()],
     };
     let driver = field("driver").and_then(Value::as_str).filter(|driver| *driver != name);

@@ -56,6 +56,7 @@ pub(crate) fn role_name(role: Role) -> &'static str {
         Role::Control => "control plane",
         Role::Origin => "origin",
         Role::Generator => "generator",
+        Role::Service => "service",
     }
 }
 

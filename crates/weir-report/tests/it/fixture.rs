@@ -318,7 +318,7 @@ fn measurement(key: &CellKey, memory_mib: u64, parts: &[Part], shape: &Shape) ->
         let (cores, memory_bytes, throttled) = match part.role {
             Role::Data => (shape.cores, memory_bytes, shape.throttled),
             Role::Origin => (shape.rate_per_s * 9.1e-6, 7 << 20, 0.0),
-            Role::Control | Role::Generator => (shape.rate_per_s * 7.4e-6, 12 << 20, 0.0),
+            Role::Control | Role::Generator | Role::Service => (shape.rate_per_s * 7.4e-6, 12 << 20, 0.0),
         };
         usage.insert(part.name.clone(), used(cores, part.limit_cpus, memory_bytes, throttled));
     }

@@ -42,6 +42,8 @@ pub(super) struct MeasurementDocument<'a> {
     pub(super) evidence: Cow<'a, [String]>,
     #[serde(default)]
     pub(super) bounds: Option<Cow<'a, BTreeMap<String, Bounds>>>,
+    #[serde(default)]
+    pub(super) delayed_share: Option<f64>,
     pub(super) result: Cow<'a, LoadResult>,
     pub(super) whole: Requests,
     pub(super) whole_uncertain: u64,
@@ -89,6 +91,7 @@ impl<'a> MeasurementDocument<'a> {
             version: DOCUMENT_VERSION,
             evidence: Cow::from(&m.judgement.evidence),
             bounds: m.judgement.bounds.as_ref().map(Cow::Borrowed),
+            delayed_share: m.judgement.delayed_share,
             result: Cow::Borrowed(&m.record.result),
             whole: m.record.whole,
             whole_uncertain: m.record.whole_uncertain,

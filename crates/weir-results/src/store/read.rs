@@ -122,6 +122,7 @@ impl Store {
                     bound_by: word(row, 5)?,
                     verdicts: self.verdicts(run_id, cell, place)?,
                     bounds: document.bounds.map(Cow::into_owned),
+                    delayed_share: document.delayed_share,
                     evidence: document.evidence.into_owned(),
                 },
                 record: LoadRecord {

@@ -143,6 +143,7 @@ fn measurement(load: &str, open: bool) -> Measurement {
                 };
                 BTreeMap::from([("p99".into(), p99)])
             }),
+            delayed_share: Some(0.125),
             evidence: vec!["one".into(), "two".into()],
         },
         cpu_us_per_request: Some(33.3),

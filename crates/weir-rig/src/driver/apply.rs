@@ -1,4 +1,5 @@
-//! Changes of the topology of a running gateway: files are rendered ahead, replaced at once, and announced by a signal.
+//! Changes of the topology of a running gateway: files are rendered ahead, replaced at once, and announced by a signal; or
+//! messages tell of the routes that are added or removed.
 //!
 //! Rendering a hundred thousand routes takes a fraction of a second of CPU time, which would disturb a running load.
 //! Applying a prepared change costs only two system calls per file and a signal.
@@ -11,7 +12,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::templates::Templates;
-use super::{Apply, Binding, Driver, Step};
+use super::{Apply, Binding, Driver, Message, Step, publish};
 use crate::cleanup::ProcessId;
 use crate::{Credentials, RigError, Running};
 
@@ -22,12 +23,19 @@ const SIGNALS: [(&str, Signal); 3] = [("HUP", Signal::HUP), ("USR1", Signal::USR
 #[derive(Debug)]
 pub struct Change {
     files: Vec<Prepared>,
+    messages: Vec<Message>,
     signal: Option<(Signal, ProcessId)>,
     again_after: Option<Duration>,
 }
 
 /// The `apply` section of a driver, parsed.
-struct Applied<'a> {
+enum Applied<'a> {
+    Files(AppliedFiles<'a>),
+    Nats { template: &'a str, added: &'a str, removed: &'a str },
+}
+
+/// Files and a signal.
+struct AppliedFiles<'a> {
     /// Templates with their target files.
     templates: Vec<(&'a str, &'a str)>,
     signal: Option<Signal>,
@@ -51,23 +59,51 @@ impl Driver {
         self.applied().map(drop)
     }
 
+    /// Whether it publishes to NATS.
+    pub fn publishes(&self) -> bool {
+        self.changes_over().is_some()
+            || self.file.steps.iter().any(|step| matches!(step, Step::NatsPublish { .. }))
+    }
+
+    /// The service that hears of changes; `None` if they go by files.
+    pub fn changes_over(&self) -> Option<&str> {
+        match &self.file.apply {
+            Some(Apply::Nats { service, .. }) => Some(service),
+            _ => None,
+        }
+    }
+
     /// Renders the files that differ for `binding` into `dir`. `name` distinguishes changes; certificates stay those of
-    /// `credentials`. The gateway, one of `running`, sees nothing before [`Change::apply`].
+    /// `credentials`. The gateway, one of `running`, sees nothing before [`Change::apply`]. Messages are those of routes
+    /// that differ from `before`.
     ///
     /// # Errors
     /// As [`Driver::check_apply`] and [`Driver::render`]; [`RigError::Driver`] if the process for the signal does not
     /// run.
     pub fn prepare_change(
         &self,
+        before: &Binding,
         binding: &Binding,
         credentials: &Credentials,
         dir: &Path,
         name: &str,
         running: &[Running],
     ) -> Result<Change, RigError> {
-        let Applied { templates, signal, again_after } = self.applied()?;
+        let applied = self.applied()?;
         self.check_topology(binding)?;
         let dir = std::path::absolute(dir).map_err(|error| RigError::file(dir, error))?;
+        let AppliedFiles { templates, signal, again_after } = match applied {
+            Applied::Files(files) => files,
+            Applied::Nats { template, added, removed } => {
+                let of = |binding: &Binding, subject: &str| {
+                    let templates =
+                        Templates::of_gateway(self, binding, credentials.certificates.as_ref(), &dir)?;
+                    publish::messages(binding, &templates, template, subject)
+                };
+                let messages = publish::difference(of(before, removed)?, of(binding, added)?);
+                return Ok(Change { files: Vec::new(), messages, signal: None, again_after: None });
+            }
+        };
         let rendered = Templates::of_gateway(self, binding, credentials.certificates.as_ref(), &dir)?;
         let mut files = Vec::new();
         for (template, to) in templates {
@@ -79,13 +115,17 @@ impl Driver {
             files.push(Prepared { from, to });
         }
         let signal = signal.map(|signal| Ok::<_, RigError>((signal, self.leader(running)?))).transpose()?;
-        Ok(Change { files, signal, again_after })
+        Ok(Change { files, messages: Vec::new(), signal, again_after })
     }
 
     /// The parsed `apply` section.
     fn applied(&self) -> Result<Applied<'_>, RigError> {
         let (templates, signal, again_after) = match &self.file.apply {
             Some(Apply::Files { templates, signal, again_after }) => (templates, signal, again_after),
+            Some(Apply::Nats { service, template, added, removed }) => {
+                self.check_publish(service, template)?;
+                return Ok(Applied::Nats { template, added, removed });
+            }
             Some(other) => return Err(self.unsupported(format!("`apply: {}`", other.name()))),
             None => {
                 return Err(self.wrong(
@@ -116,13 +156,13 @@ impl Driver {
             known.ok_or_else(|| self.contradiction(&format!("`apply`: no signal `{name}`"), name, names))
         });
         let again_after = again_after.map(|time| time.0);
-        Ok(Applied { templates, signal: signal.transpose()?, again_after })
+        Ok(Applied::Files(AppliedFiles { templates, signal: signal.transpose()?, again_after }))
     }
 
     /// Validates the `apply` section, if its kind is supported.
     pub(super) fn check_applied(&self) -> Result<(), RigError> {
         match &self.file.apply {
-            Some(Apply::Files { .. }) => self.check_apply(),
+            Some(Apply::Files { .. } | Apply::Nats { .. }) => self.check_apply(),
             _ => Ok(()),
         }
     }
@@ -149,6 +189,11 @@ impl Change {
         }
         self.signal();
         Ok(())
+    }
+
+    /// The messages that tell of it, which the caller publishes.
+    pub fn messages(&self) -> &[Message] {
+        &self.messages
     }
 
     /// When to repeat the signal if the change has not taken effect; `None` if signals are not lost.

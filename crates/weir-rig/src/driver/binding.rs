@@ -43,6 +43,8 @@ pub struct Binding {
     pub config: Option<Configuration>,
     /// Whether its routes change while it runs.
     pub changes: bool,
+    /// Outputs of the services that it needs, by service and name.
+    pub services: BTreeMap<String, BTreeMap<String, String>>,
 }
 
 /// TLS for clients.

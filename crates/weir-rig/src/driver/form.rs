@@ -21,7 +21,7 @@ pub struct DriverFile {
     /// What of a topology it can render beyond hosts, paths and a rewrite; what is not here is refused by name.
     #[serde(default)]
     pub serves: Vec<Serves>,
-    /// Services that must run first; not yet served.
+    /// Services that must run first, by name. Templates find their outputs in `services.NAME`.
     #[serde(default)]
     pub needs: Vec<String>,
     /// The processes.
@@ -113,9 +113,11 @@ pub struct OriginFile {
 pub struct ProcessFile {
     /// Its name, unique in the driver.
     pub name: String,
-    /// `data` or `control`; under `origin`, `origin`.
+    /// `data` or `control`; under `origin`, `origin`; of a service, `service`.
     #[schemars(with = "String")]
     pub role: Role,
+    /// Of a service with several binaries, the name of the one that it is.
+    pub binary: Option<String>,
     /// Program and arguments.
     pub command: Vec<String>,
     /// Variables.
@@ -131,14 +133,17 @@ pub struct ProcessFile {
     pub ready_timeout: Option<Time>,
 }
 
-/// One of the addresses that the rig gives a gateway.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Place {
-    /// Where load arrives.
-    Listen,
-    /// Its own administration.
-    Admin,
+/// One of the addresses that the rig gives, by name. A gateway has `listen`, where load arrives, and `admin` for its own
+/// administration; a service has those that it lists.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct Place(pub String);
+
+impl Place {
+    /// Where load arrives at a gateway.
+    pub(super) const LISTEN: &str = "listen";
+    /// The gateway's own administration.
+    pub(super) const ADMIN: &str = "admin";
 }
 
 /// When a process is ready.
@@ -197,13 +202,29 @@ pub enum Step {
         /// The template of the manifests.
         template: String,
     },
-    /// Publishes to NATS; not yet served.
+    /// Publishes a message to NATS for each route: each path of each host at each server of the upstream.
     NatsPublish {
+        /// The service, one of `needs`; its output `address` is where NATS listens.
+        service: String,
         /// The subject.
         subject: String,
-        /// The template of the message.
+        /// The template of a message. It has `route` with `host`, `path`, `origin_ip` and `origin_port`.
         template: String,
+        /// The time between two messages, a template; none if absent.
+        gap: Option<String>,
+        /// How often all messages are published again, a template; never if absent or empty.
+        again: Option<String>,
     },
+}
+
+impl ProcessFile {
+    /// The addresses that it names.
+    pub(super) fn places(&self) -> impl Iterator<Item = &Place> {
+        let ready = self.ready.as_ref().map(|ready| match ready {
+            ReadyFile::Tcp(place) | ReadyFile::Http { on: place, .. } => place,
+        });
+        self.listens.iter().chain(ready)
+    }
 }
 
 impl Serves {
@@ -259,8 +280,17 @@ pub enum Apply {
     },
     /// Through a Kubernetes API.
     Kubernetes {},
-    /// Through NATS.
-    Nats {},
+    /// Through NATS: a message for each route that is added or removed.
+    Nats {
+        /// The service, one of `needs`.
+        service: String,
+        /// The template of a message, as of the step `nats_publish`.
+        template: String,
+        /// The subject of routes that are added.
+        added: String,
+        /// The subject of routes that are removed.
+        removed: String,
+    },
     /// Through an xDS server.
     Xds {},
 }
@@ -271,7 +301,7 @@ impl Apply {
         match self {
             Self::Files { .. } => "files",
             Self::Kubernetes {} => "kubernetes",
-            Self::Nats {} => "nats",
+            Self::Nats { .. } => "nats",
             Self::Xds {} => "xds",
         }
     }

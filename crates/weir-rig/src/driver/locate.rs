@@ -7,8 +7,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use super::Driver;
 use super::version::version;
+use super::{BinaryFile, Driver};
 use crate::RigError;
 use crate::digest::Digest;
 
@@ -16,7 +16,7 @@ use crate::digest::Digest;
 const WRAPPED: &str = "# binary: ";
 
 /// A binary that was found.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Binary {
     /// The file to start.
     pub path: PathBuf,
@@ -48,11 +48,15 @@ impl Driver {
         let Some(file) = &self.file.binary else {
             return Err(self.wrong("the driver has no `binary`", "add one"));
         };
-        let missing = |binary: String| RigError::BinaryMissing {
-            part: self.name.clone(),
-            binary,
-            get: file.get.clone(),
-        };
+        Binary::find(&self.name, file, binary)
+    }
+}
+
+impl Binary {
+    /// Finds the binary of the driver or service `part`; see [`Driver::locate`].
+    pub(super) fn find(part: &str, file: &BinaryFile, binary: Option<&Path>) -> Result<Self, RigError> {
+        let missing =
+            |binary: String| RigError::BinaryMissing { part: part.to_owned(), binary, get: file.get.clone() };
         let path = match binary {
             Some(given) if is_executable(given) => given.to_owned(),
             Some(given) => return Err(missing(given.display().to_string())),
@@ -64,9 +68,9 @@ impl Driver {
         };
         let path = std::path::absolute(&path).map_err(|error| RigError::file(&path, error))?;
         let version = version(&path, &file.version)
-            .map_err(|message| RigError::Launch { part: self.name.clone(), message })?;
+            .map_err(|message| RigError::Launch { part: part.to_owned(), message })?;
         let sha256 = sha256(&path).map_err(|error| RigError::file(&path, error))?;
-        Ok(Binary { path, version, sha256 })
+        Ok(Self { path, version, sha256 })
     }
 }
 

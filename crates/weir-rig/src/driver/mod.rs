@@ -6,7 +6,9 @@ mod counters;
 mod form;
 mod locate;
 mod own;
+mod publish;
 mod render;
+mod service;
 mod templates;
 mod version;
 
@@ -27,11 +29,14 @@ pub use form::{
 };
 pub use locate::Binary;
 pub use own::read_configuration;
+pub use publish::{Message, Publication};
 pub use render::Rendered;
+pub use service::{RenderedService, Service, ServiceBinding, ServiceFile};
 
 use crate::RigError;
 
 static EMBEDDED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../drivers");
+static EMBEDDED_SERVICES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../services");
 
 /// The main file of a driver's folder.
 const DRIVER_FILE: &str = "driver.yaml";
@@ -39,10 +44,14 @@ const DRIVER_FILE: &str = "driver.yaml";
 /// The reserved driver name for remote gateways: they have no process, and the scenario names their address.
 pub const REMOTE: &str = "remote";
 
-/// All known drivers.
+/// The main file of a service's folder.
+const SERVICE_FILE: &str = "service.yaml";
+
+/// All known drivers, and the services that they may need.
 #[derive(Clone, Debug)]
 pub struct Drivers {
     drivers: BTreeMap<String, Driver>,
+    services: BTreeMap<String, Service>,
 }
 
 /// One driver.
@@ -56,27 +65,82 @@ pub struct Driver {
 }
 
 impl Drivers {
-    /// The built-in drivers, and those in the folders `extra`, which can replace built-in ones. A folder is a driver,
-    /// or contains drivers.
+    /// The built-in drivers and services, and those in the folders `extra`, which can replace built-in ones. A folder is a
+    /// driver or a service, or contains some.
     ///
     /// # Errors
     /// If a driver cannot be read, or uses something that is not supported yet.
     pub fn load(extra: &[PathBuf]) -> Result<Self, RigError> {
-        let mut drivers = BTreeMap::new();
-        for folder in EMBEDDED.dirs() {
-            let name = folder.path().display().to_string();
-            let files = folder.files().filter_map(|file| {
-                Some((file.path().file_name()?.to_str()?.to_owned(), file.contents_utf8()?.to_owned()))
-            });
-            let driver = Driver::read(&name, &format!("drivers/{name}"), files.collect())?;
-            drivers.insert(name, driver);
-        }
-        for folder in extra {
-            for (name, driver) in read_folder(folder)? {
-                drivers.insert(name, driver);
+        let mut all = Self { drivers: BTreeMap::new(), services: BTreeMap::new() };
+        for (kind, embedded) in [("drivers", &EMBEDDED), ("services", &EMBEDDED_SERVICES)] {
+            for folder in embedded.dirs() {
+                let name = folder.path().display().to_string();
+                let files = folder.files().filter_map(|file| {
+                    Some((file.path().file_name()?.to_str()?.to_owned(), file.contents_utf8()?.to_owned()))
+                });
+                all.add(&name, &format!("{kind}/{name}"), files.collect())?;
             }
         }
-        Ok(Self { drivers })
+        for folder in extra {
+            all.add_folder(folder)?;
+        }
+        all.drivers.values().try_for_each(|driver| all.check_needs(driver))?;
+        Ok(all)
+    }
+
+    /// Adds what the files of a folder are: a driver, or a service.
+    fn add(&mut self, name: &str, place: &str, files: BTreeMap<String, String>) -> Result<(), RigError> {
+        if files.contains_key(SERVICE_FILE) {
+            self.services.insert(name.to_owned(), Service::read(name, place, files)?);
+        } else {
+            self.drivers.insert(name.to_owned(), Driver::read(name, place, files)?);
+        }
+        Ok(())
+    }
+
+    /// Adds a folder of the user, or the folders in it.
+    fn add_folder(&mut self, folder: &Path) -> Result<(), RigError> {
+        let is_one = |path: &Path| [DRIVER_FILE, SERVICE_FILE].iter().any(|file| path.join(file).exists());
+        let folders = match is_one(folder) {
+            true => vec![folder.to_owned()],
+            false => listed(folder)?.into_iter().filter(|path| is_one(path)).collect(),
+        };
+        for folder in folders {
+            let mut files = BTreeMap::new();
+            for path in listed(&folder)?.into_iter().filter(|path| path.is_file()) {
+                let text = fs::read_to_string(&path).map_err(|error| RigError::file(&path, error))?;
+                files.insert(path.file_name().unwrap_or_default().to_string_lossy().into_owned(), text);
+            }
+            let name = folder.canonicalize().map_err(|error| RigError::file(&folder, error))?;
+            let name = name.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            self.add(&name, &folder.display().to_string(), files)?;
+        }
+        Ok(())
+    }
+
+    /// Rejects services that nobody knows.
+    fn check_needs(&self, driver: &Driver) -> Result<(), RigError> {
+        match driver.file.needs.iter().find(|need| !self.services.contains_key(*need)) {
+            None => Ok(()),
+            Some(unknown) => {
+                let known = self.services.keys().map(String::as_str);
+                Err(driver.contradiction(&format!("`needs`: no service `{unknown}`"), unknown, known))
+            }
+        }
+    }
+
+    /// The services, in alphabetical order.
+    pub fn services(&self) -> impl Iterator<Item = &Service> {
+        self.services.values()
+    }
+
+    /// The services that the driver `name` needs, in the order in which they start.
+    ///
+    /// # Errors
+    /// As [`Drivers::driver`].
+    pub fn needed_by(&self, name: &str) -> Result<Vec<&Service>, RigError> {
+        let needs = &self.driver(name)?.file.needs;
+        Ok(needs.iter().filter_map(|need| self.services.get(need)).collect())
     }
 
     /// Their names, in alphabetical order.
@@ -138,14 +202,12 @@ impl Driver {
     /// Rejects what is not supported yet, and inconsistent steps.
     fn check(&self) -> Result<(), RigError> {
         let file = &self.file;
-        if let Some(need) = file.needs.first() {
-            return Err(self.unsupported(format!("`needs: [{need}]`")));
-        }
         self.check_steps(&file.steps, &file.processes)?;
         if file.binary.is_none() {
             return Err(self.wrong("the driver has no `binary`", "add one"));
         }
         self.check_roles(&file.processes, &[Role::Data, Role::Control])?;
+        self.check_places(&file.processes, file.counters.as_ref())?;
         self.check_applied()?;
         if let Some(origin) = &file.origin {
             if origin.steps.iter().any(|step| matches!(step, Step::Certificate { .. })) {
@@ -153,6 +215,7 @@ impl Driver {
             }
             self.check_steps(&origin.steps, &origin.processes)?;
             self.check_roles(&origin.processes, &[Role::Origin])?;
+            self.check_places(&origin.processes, origin.counters.as_ref())?;
         }
         self.check_serves()?;
         let rendered = || {
@@ -169,8 +232,12 @@ impl Driver {
         }
     }
 
+    /// The folder with a slash, for errors of templates.
+    fn folder(&self) -> &str {
+        self.place.trim_end_matches(DRIVER_FILE)
+    }
+
     fn check_steps(&self, steps: &[Step], processes: &[ProcessFile]) -> Result<(), RigError> {
-        let mut started = Vec::new();
         for step in steps {
             match step {
                 Step::Render { template, .. } if !self.templates.contains_key(template) => {
@@ -178,36 +245,30 @@ impl Driver {
                     return Err(self.contradiction(&format!("no template `{template}`"), template, known));
                 }
                 Step::Render { .. } | Step::Certificate { .. } => {}
+                Step::NatsPublish { service, template, .. } => self.check_publish(service, template)?,
                 Step::Start(process) | Step::Wait(process) => {
                     let known = || processes.iter().map(|process| process.name.as_str());
                     if !known().any(|name| name == process) {
                         return Err(self.contradiction(&format!("no process `{process}`"), process, known()));
                     }
-                    let waits = matches!(step, Step::Wait(_));
-                    if waits != started.contains(process) {
-                        let twice =
-                            if waits { "has a `wait` before its `start`" } else { "is started twice" };
-                        return Err(
-                            self.wrong(&format!("`{process}` {twice}"), "correct the order of the steps")
-                        );
-                    }
-                    if !waits {
-                        started.push(process.clone());
-                    }
                 }
                 other => return Err(self.unsupported(format!("the step `{}`", other.name()))),
             }
         }
-        if processes.is_empty() {
-            return Err(self.wrong("the driver has no process", "add one to `processes`"));
+        check_order(steps, processes).map_err(|(message, remedy)| self.wrong(&message, remedy))
+    }
+
+    fn check_publish(&self, service: &str, template: &str) -> Result<(), RigError> {
+        let (needs, templates) = (self.file.needs.iter(), self.templates.keys());
+        if !self.file.needs.iter().any(|need| need == service) {
+            let message = format!("`{service}` is not in `needs`");
+            return Err(self.contradiction(&message, service, needs.map(String::as_str)));
         }
-        match processes.iter().find(|process| !started.contains(&process.name)) {
-            Some(idle) => {
-                Err(self
-                    .wrong(&format!("no step starts `{}`", idle.name), "add `start` and `wait` to the steps"))
-            }
-            None => Ok(()),
+        if !self.templates.contains_key(template) {
+            let message = format!("no template `{template}`");
+            return Err(self.contradiction(&message, template, templates.map(String::as_str)));
         }
+        Ok(())
     }
 
     /// A driver that serves TLS has exactly one step `certificate`; others have none.
@@ -231,6 +292,23 @@ impl Driver {
                 Err(self.wrong("certificates for each host need TLS", "add `tls` to `serves`"))
             }
             _ => Ok(()),
+        }
+    }
+
+    /// Rejects addresses that a gateway does not have.
+    fn check_places(
+        &self,
+        processes: &[ProcessFile],
+        counters: Option<&CountersFile>,
+    ) -> Result<(), RigError> {
+        let known = [Place::LISTEN, Place::ADMIN];
+        let of_counters = counters.map(|counters| &counters.on);
+        let mut places = processes.iter().flat_map(ProcessFile::places).chain(of_counters);
+        match places.find(|place| !known.contains(&place.0.as_str())) {
+            None => Ok(()),
+            Some(Place(name)) => {
+                Err(self.contradiction(&format!("no address `{name}`"), name, known.into_iter()))
+            }
         }
     }
 
@@ -260,29 +338,35 @@ impl Driver {
     }
 }
 
-fn read_folder(folder: &Path) -> Result<Vec<(String, Driver)>, RigError> {
-    let listed = |folder: &Path| {
-        let entries = fs::read_dir(folder).map_err(|error| RigError::file(folder, error))?;
-        let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-        paths.sort();
-        Ok::<_, RigError>(paths)
-    };
-    let folders = match folder.join(DRIVER_FILE).exists() {
-        true => vec![folder.to_owned()],
-        false => listed(folder)?.into_iter().filter(|path| path.join(DRIVER_FILE).exists()).collect(),
-    };
-    let mut drivers = Vec::new();
-    for folder in folders {
-        let mut files = BTreeMap::new();
-        for path in listed(&folder)?.into_iter().filter(|path| path.is_file()) {
-            let text = fs::read_to_string(&path).map_err(|error| RigError::file(&path, error))?;
-            files.insert(path.file_name().unwrap_or_default().to_string_lossy().into_owned(), text);
+/// Rejects steps that start a process twice, wait for it too early, or leave one out; returns message and remedy.
+fn check_order(steps: &[Step], processes: &[ProcessFile]) -> Result<(), (String, &'static str)> {
+    let mut started: Vec<&str> = Vec::new();
+    for step in steps {
+        let (Step::Start(process) | Step::Wait(process)) = step else { continue };
+        let waits = matches!(step, Step::Wait(_));
+        if waits != started.contains(&process.as_str()) {
+            let twice = if waits { "has a `wait` before its `start`" } else { "is started twice" };
+            return Err((format!("`{process}` {twice}"), "correct the order of the steps"));
         }
-        let name = folder.canonicalize().map_err(|error| RigError::file(&folder, error))?;
-        let name = name.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        drivers.push((name.clone(), Driver::read(&name, &folder.display().to_string(), files)?));
+        if !waits {
+            started.push(process);
+        }
     }
-    Ok(drivers)
+    if processes.is_empty() {
+        return Err(("there is no process".to_owned(), "add one to `processes`"));
+    }
+    match processes.iter().find(|process| !started.contains(&process.name.as_str())) {
+        Some(idle) => Err((format!("no step starts `{}`", idle.name), "add `start` and `wait` to the steps")),
+        None => Ok(()),
+    }
+}
+
+/// The entries of a folder, in order.
+fn listed(folder: &Path) -> Result<Vec<PathBuf>, RigError> {
+    let entries = fs::read_dir(folder).map_err(|error| RigError::file(folder, error))?;
+    let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    paths.sort();
+    Ok(paths)
 }
 
 #[cfg(test)]
@@ -368,8 +452,25 @@ mod tests {
             Err("the step `http` is not"),
         );
         check(&steps("{ kube_apply: { template: t } }"), Err("the step `kube_apply` is not supported yet"));
-        check(&steps("{ nats_publish: { subject: s, template: t } }"), Err("the step `nats_publish` is not"));
-        check(&format!("{PROCESS}needs: [etcd]\n"), Err("`needs: [etcd]` is not supported yet"));
+    }
+
+    #[test]
+    fn what_is_published_fits_to_what_is_needed() {
+        let publish = |needs: &str, service: &str, template: &str| {
+            format!(
+                "{PROCESS}needs: [{needs}]\nsteps: [{{ start: p }}, {{ nats_publish: {{ service: {service}, subject: s, \
+                 template: {template} }} }}]\n"
+            )
+        };
+        check(&publish("nats", "nats", "page"), Ok(()));
+        check(&publish("", "nats", "page"), Err("`nats` is not in `needs`"));
+        check(&publish("nats", "nast", "page"), Err("did you mean `nats`?"));
+        check(&publish("nats", "nats", "pgae"), Err("no template `pgae` | did you mean `page`?"));
+        let place = PROCESS.replace("command: [x]", "command: [x], listens: [amdin]");
+        check(
+            &format!("{place}steps: [{{ start: p }}]\n"),
+            Err("no address `amdin` | did you mean `admin`?"),
+        );
     }
 
     #[test]

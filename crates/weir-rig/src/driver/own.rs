@@ -192,6 +192,7 @@ mod tests {
             binary: Binary { path: "/nowhere".into(), version: String::new(), sha256: String::new() },
             config,
             changes: false,
+            services: BTreeMap::new(),
         }
     }
 

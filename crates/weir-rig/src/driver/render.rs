@@ -5,11 +5,13 @@ use std::net::SocketAddr;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
+use minijinja::context;
 use weir_document::Problem;
 use weir_results::Role;
 
 use super::binding::{Binding, OriginBinding};
 use super::counters::CounterSource;
+use super::publish::Publication;
 use super::templates::Templates;
 use super::{Binary, CountersFile, Driver, Place, ProcessFile, ReadyFile, Serves, Step};
 use crate::digest::Digest;
@@ -32,17 +34,18 @@ pub struct Rendered {
     pub credentials: Credentials,
     /// What could not be made equal, in words.
     pub unequal: Vec<String>,
+    /// What is published to services meanwhile.
+    pub publications: Vec<Publication>,
 }
 
-/// What the processes of a driver get from the rig.
-struct ProcessContext<'a> {
-    binary: &'a Binary,
-    dir: &'a Path,
-    listen: SocketAddr,
-    /// `None` if nothing will listen there.
-    admin: Option<SocketAddr>,
-    limits: &'a dyn Fn(Role) -> Limits,
-    config_sha256: String,
+/// What the processes of a driver or service get from the rig.
+pub(super) struct ProcessContext<'a> {
+    pub(super) binary: &'a dyn Fn(&ProcessFile) -> Binary,
+    pub(super) dir: &'a Path,
+    /// An address by its name; `None` if nothing will listen there.
+    pub(super) address: &'a dyn Fn(&str) -> Option<SocketAddr>,
+    pub(super) limits: &'a dyn Fn(Role) -> Limits,
+    pub(super) config_sha256: String,
 }
 
 impl Driver {
@@ -76,25 +79,26 @@ impl Driver {
             }
         }
         let limits = |role: Role| binding.limits.get(&role).copied().unwrap_or_default();
-        let (binary, listen) = (&binding.binary, binding.listen);
+        let binary = |_: &ProcessFile| binding.binary.clone();
+        let address = |name: &str| if name == Place::LISTEN { Some(binding.listen) } else { admin };
         let context = ProcessContext {
-            binary,
+            binary: &binary,
             dir,
-            listen,
-            admin,
+            address: &address,
             limits: &limits,
             config_sha256: config_sha256.clone(),
         };
         let processes = started(&self.file.steps, &self.file.processes)
-            .map(|process| self.process(process, process.name.clone(), &context, &templates))
+            .map(|process| rendered_process(process, process.name.clone(), &context, &templates))
             .collect::<Result<_, _>>()?;
+        let publications = self.publications(binding, &templates)?;
         let counters = context.counters(self.file.counters.as_ref());
         let credentials = Credentials {
             certificates,
             shows_certificate: binding.tls.is_some_and(|tls| tls.client_certificate),
             token: binding.tokens.first().cloned(),
         };
-        Ok(Rendered { files, config_sha256, processes, counters, credentials, unequal })
+        Ok(Rendered { files, config_sha256, processes, counters, credentials, unequal, publications })
     }
 
     /// Rejects requirements that the driver does not support.
@@ -141,13 +145,13 @@ impl Driver {
         let dir = &made(dir)?;
         let templates = Templates::of_origin(self, binding, dir)?;
         let (files, config_sha256) = self.write(&origin.steps, dir, &templates)?;
-        let (binary, listen, admin) = (&binding.binary, binding.listen, Some(binding.admin));
+        let binary = |_: &ProcessFile| binding.binary.clone();
+        let address = |name: &str| Some(if name == Place::LISTEN { binding.listen } else { binding.admin });
         let limits = |_: Role| binding.limits;
         let context = ProcessContext {
-            binary,
+            binary: &binary,
             dir,
-            listen,
-            admin,
+            address: &address,
             limits: &limits,
             config_sha256: config_sha256.clone(),
         };
@@ -156,62 +160,27 @@ impl Driver {
             _ => format!("{}-{}", binding.name, process.name),
         };
         let processes = started(&origin.steps, &origin.processes)
-            .map(|process| self.process(process, name(process), &context, &templates))
+            .map(|process| rendered_process(process, name(process), &context, &templates))
             .collect::<Result<_, _>>()?;
         let counters = context.counters(origin.counters.as_ref());
-        let credentials = Credentials::default();
-        Ok(Rendered { files, config_sha256, processes, counters, credentials, unequal: Vec::new() })
+        Ok(Rendered {
+            files,
+            config_sha256,
+            processes,
+            counters,
+            credentials: Credentials::default(),
+            unequal: Vec::new(),
+            publications: Vec::new(),
+        })
     }
 
-    /// Renders the files of `steps` into `dir`; returns their paths, and the hash over their names and contents.
     fn write(
         &self,
         steps: &[Step],
         dir: &Path,
         templates: &Templates<'_>,
     ) -> Result<(Vec<PathBuf>, String), RigError> {
-        let mut files = Vec::new();
-        let mut hash = Digest::new();
-        for step in steps {
-            // Certificates differ in each cell and are not part of the configuration. Other steps have no file;
-            // unsupported ones were rejected when the driver was loaded.
-            let Step::Render { template, to } = step else { continue };
-            let path = self.inside(dir, to)?;
-            let text = templates.file(template)?;
-            fs::write(&path, &text).map_err(|error| RigError::file(&path, error))?;
-            hash.update(format!("{to}\0{}\0", text.len()));
-            hash.update(text);
-            files.push(path);
-        }
-        Ok((files, hash.hex()))
-    }
-
-    fn process(
-        &self,
-        process: &ProcessFile,
-        name: String,
-        context: &ProcessContext<'_>,
-        templates: &Templates<'_>,
-    ) -> Result<ProcessSpec, RigError> {
-        let text = |text: &String| templates.text(&process.name, text);
-        let env = process.env.iter().map(|(name, value)| Ok((name.clone(), text(value)?)));
-        Ok(ProcessSpec {
-            role: process.role,
-            binary: context.binary.clone(),
-            config_sha256: Some(context.config_sha256.clone()),
-            command: process.command.iter().map(text).collect::<Result<_, _>>()?,
-            env: env.collect::<Result<_, RigError>>()?,
-            dir: context.dir.to_owned(),
-            log: context.dir.join(format!("{name}.log")),
-            limits: (context.limits)(process.role),
-            is_urgent: false,
-            cpus: None,
-            ready: context.ready(process.ready.as_ref()),
-            ready_timeout: process.ready_timeout.map_or(READY_TIMEOUT, |time| time.0),
-            listens: process.listens.iter().filter_map(|place| context.place(*place)).collect(),
-            namespace: None,
-            name,
-        })
+        written(steps, dir, templates, &|message, remedy| self.wrong(message, remedy))
     }
 
     /// Rejects characters that have a meaning in one of the configuration languages, for every gateway alike.
@@ -239,14 +208,77 @@ impl Driver {
 
     /// The path `to` in `dir`; other folders are rejected.
     pub(super) fn inside(&self, dir: &Path, to: &str) -> Result<PathBuf, RigError> {
-        let plain = Path::new(to).components().all(|component| matches!(component, Component::Normal(_)));
-        if !plain || to.is_empty() {
-            return Err(
-                self.wrong(&format!("`to: {to}` lies outside the gateway's folder"), "use a file name")
-            );
-        }
-        Ok(dir.join(to))
+        inside(dir, to, |message, remedy| self.wrong(message, remedy))
     }
+}
+
+/// An error of a driver or service, from message and remedy.
+type Wrong<'a> = &'a dyn Fn(&str, &str) -> RigError;
+
+/// The path `to` in `dir`; other folders are rejected.
+pub(super) fn inside(
+    dir: &Path,
+    to: &str,
+    wrong: impl Fn(&str, &str) -> RigError,
+) -> Result<PathBuf, RigError> {
+    let plain = Path::new(to).components().all(|component| matches!(component, Component::Normal(_)));
+    if !plain || to.is_empty() {
+        return Err(wrong(&format!("`to: {to}` lies outside its folder"), "use a file name"));
+    }
+    Ok(dir.join(to))
+}
+
+/// Renders the files of `steps` into `dir`; returns their paths, and the hash over their names and contents.
+pub(super) fn written(
+    steps: &[Step],
+    dir: &Path,
+    templates: &Templates<'_>,
+    wrong: Wrong<'_>,
+) -> Result<(Vec<PathBuf>, String), RigError> {
+    let mut files = Vec::new();
+    let mut hash = Digest::new();
+    for step in steps {
+        // Certificates differ in each cell and are not part of the configuration. Other steps have no file;
+        // unsupported ones were rejected when the driver was loaded.
+        let Step::Render { template, to } = step else { continue };
+        let path = inside(dir, to, wrong)?;
+        let text = templates.file(template)?;
+        fs::write(&path, &text).map_err(|error| RigError::file(&path, error))?;
+        hash.update(format!("{to}\0{}\0", text.len()));
+        hash.update(text);
+        files.push(path);
+    }
+    Ok((files, hash.hex()))
+}
+
+/// A process, with its templates rendered.
+pub(super) fn rendered_process(
+    process: &ProcessFile,
+    name: String,
+    context: &ProcessContext<'_>,
+    templates: &Templates<'_>,
+) -> Result<ProcessSpec, RigError> {
+    let binary = (context.binary)(process);
+    let more = context! { binary => binary.path.display().to_string() };
+    let text = |text: &String| templates.text_with(&process.name, text, more.clone());
+    let env = process.env.iter().map(|(name, value)| Ok((name.clone(), text(value)?)));
+    Ok(ProcessSpec {
+        role: process.role,
+        config_sha256: Some(context.config_sha256.clone()),
+        command: process.command.iter().map(text).collect::<Result<_, _>>()?,
+        env: env.collect::<Result<_, RigError>>()?,
+        dir: context.dir.to_owned(),
+        log: context.dir.join(format!("{name}.log")),
+        limits: (context.limits)(process.role),
+        is_urgent: false,
+        cpus: None,
+        ready: context.ready(process.ready.as_ref()),
+        ready_timeout: process.ready_timeout.map_or(READY_TIMEOUT, |time| time.0),
+        listens: process.listens.iter().filter_map(|place| (context.address)(&place.0)).collect(),
+        namespace: None,
+        binary,
+        name,
+    })
 }
 
 impl Rendered {
@@ -261,22 +293,15 @@ impl Rendered {
 }
 
 impl ProcessContext<'_> {
-    fn place(&self, place: Place) -> Option<SocketAddr> {
-        match place {
-            Place::Listen => Some(self.listen),
-            Place::Admin => self.admin,
-        }
-    }
-
     fn ready(&self, file: Option<&ReadyFile>) -> Ready {
         let (place, asked) = match file {
             None => return Ready::None,
-            Some(ReadyFile::Tcp(place)) => (*place, None),
-            Some(ReadyFile::Http { on, path, status }) => (*on, Some((path, *status))),
+            Some(ReadyFile::Tcp(place)) => (place, None),
+            Some(ReadyFile::Http { on, path, status }) => (on, Some((path, *status))),
         };
-        match (self.place(place), asked) {
+        match ((self.address)(&place.0), asked) {
             // The readiness address is not used; accepting load is the next best sign.
-            (None, _) => Ready::Tcp(self.listen),
+            (None, _) => (self.address)(Place::LISTEN).map_or(Ready::None, Ready::Tcp),
             (Some(address), None) => Ready::Tcp(address),
             (Some(address), Some((path, status))) => {
                 Ready::Http { address, host: address.to_string(), path: path.clone(), status }
@@ -285,7 +310,7 @@ impl ProcessContext<'_> {
     }
 
     fn counters(&self, file: Option<&CountersFile>) -> CounterSource {
-        match file.and_then(|file| Some((file, self.place(file.on)?))) {
+        match file.and_then(|file| Some((file, (self.address)(&file.on.0)?))) {
             Some((file, address)) => CounterSource::new(address, file),
             None => CounterSource::none(),
         }
@@ -293,7 +318,10 @@ impl ProcessContext<'_> {
 }
 
 /// The processes that the steps start, in order. Launching a process includes waiting until it is ready.
-fn started<'a>(steps: &'a [Step], processes: &'a [ProcessFile]) -> impl Iterator<Item = &'a ProcessFile> {
+pub(super) fn started<'a>(
+    steps: &'a [Step],
+    processes: &'a [ProcessFile],
+) -> impl Iterator<Item = &'a ProcessFile> {
     steps.iter().filter_map(|step| match step {
         Step::Start(name) => processes.iter().find(|process| process.name == *name),
         _ => None,
@@ -301,7 +329,7 @@ fn started<'a>(steps: &'a [Step], processes: &'a [ProcessFile]) -> impl Iterator
 }
 
 /// The absolute path of the folder `dir`, which is created if it is missing.
-fn made(dir: &Path) -> Result<PathBuf, RigError> {
+pub(super) fn made(dir: &Path) -> Result<PathBuf, RigError> {
     let dir = std::path::absolute(dir).map_err(|error| RigError::file(dir, error))?;
     fs::create_dir_all(&dir).map_err(|error| RigError::file(&dir, error))?;
     Ok(dir)

@@ -11,7 +11,7 @@ use serde_json::Value;
 use weir_document::Problem;
 use weir_results::Configuration;
 
-use super::{Binding, Driver, OriginBinding};
+use super::{Binding, Driver, OriginBinding, Service, ServiceBinding};
 use crate::{Binary, Certificates, RigError};
 
 /// File descriptors that a gateway needs besides those of proxied connections.
@@ -21,7 +21,8 @@ const OPEN_FILES: u64 = 20_000;
 
 /// The templates of a driver with the values of a binding.
 pub(super) struct Templates<'a> {
-    driver: &'a Driver,
+    /// The folder of the driver or service, with a slash, for errors.
+    folder: &'a str,
     environment: Environment<'a>,
     values: minijinja::Value,
     /// The template that the user's own file replaces, and that file.
@@ -58,6 +59,7 @@ impl<'a> Templates<'a> {
             tls => certificates.map(|certificates| tls(certificates, binding)),
             tokens => binding.tokens,
             changes => binding.changes,
+            services => binding.services,
             set => driver.settings(&binding.set)?,
             ..of_process(&binding.binary, dir, binding.listen, binding.admin, binding.workers)
         };
@@ -65,7 +67,7 @@ impl<'a> Templates<'a> {
             Some(config) => Some((driver.main()?, config)),
             None => None,
         };
-        Self::with(driver, values, own)
+        Self::with(driver.folder(), &driver.templates, values, own)
     }
 
     pub(super) fn of_origin(
@@ -79,16 +81,51 @@ impl<'a> Templates<'a> {
             set => driver.settings(&BTreeMap::new())?,
             ..of_process(&binding.binary, dir, binding.listen, binding.admin, binding.workers)
         };
-        Self::with(driver, values, None)
+        Self::with(driver.folder(), &driver.templates, values, None)
+    }
+
+    /// The templates of a service.
+    pub(super) fn of_service(
+        service: &'a Service,
+        binding: &ServiceBinding,
+        certificates: Option<&Certificates>,
+        dir: &Path,
+    ) -> Result<Self, RigError> {
+        let mut values: BTreeMap<String, minijinja::Value> = BTreeMap::new();
+        for (name, address) in &binding.addresses {
+            values.insert(name.clone(), address.to_string().into());
+            values.insert(format!("{name}_ip"), address.ip().to_string().into());
+            values.insert(format!("{name}_port"), address.port().into());
+        }
+        let tls = certificates.map(|made| {
+            context! {
+                ca => made.ca.display().to_string(),
+                certificate => made.server.display().to_string(),
+                key => made.server_key.display().to_string(),
+                client_certificate => made.client.display().to_string(),
+                client_key => made.client_key.display().to_string(),
+            }
+        });
+        let path = |binary: &Binary| binary.path.display().to_string();
+        let binaries = binding.binaries.iter().map(|(name, binary)| (name.clone(), path(binary)));
+        let values = context! {
+            dir => dir.display().to_string(),
+            binaries => binaries.collect::<BTreeMap<String, String>>(),
+            binary => binding.binaries.values().next().map(path),
+            tls,
+            ..minijinja::Value::from(values)
+        };
+        Self::with(service.folder(), service.templates(), values, None)
     }
 
     fn with(
-        driver: &'a Driver,
+        folder: &'a str,
+        texts: &'a BTreeMap<String, String>,
         values: minijinja::Value,
         own: Option<(&'a str, &'a Configuration)>,
     ) -> Result<Self, RigError> {
-        let mut templates = Self { driver, environment: environment(), values, own };
-        for (name, text) in &driver.templates {
+        let mut templates = Self { folder, environment: environment(), values, own };
+        for (name, text) in texts {
             let text = match own {
                 Some((main, config)) if main == name => &config.text,
                 _ => text,
@@ -107,20 +144,36 @@ impl<'a> Templates<'a> {
             .map_err(|error| self.error(name, &error))
     }
 
+    /// Renders the template `name` with further values.
+    pub(super) fn file_with(&self, name: &str, more: minijinja::Value) -> Result<String, RigError> {
+        let values = context! { ..more, ..self.values.clone() };
+        self.environment
+            .get_template(name)
+            .and_then(|template| template.render(values))
+            .map_err(|error| self.error(name, &error))
+    }
+
     /// Renders a text of the driver's file; `place` names it in errors.
     pub(super) fn text(&self, place: &str, text: &str) -> Result<String, RigError> {
+        self.text_with(place, text, context! {})
+    }
+
+    /// The same with further values.
+    pub(super) fn text_with(
+        &self,
+        place: &str,
+        text: &str,
+        more: minijinja::Value,
+    ) -> Result<String, RigError> {
         self.environment
-            .render_str(text, &self.values)
+            .render_str(text, context! { ..more, ..self.values.clone() })
             .map_err(|error| self.error(&format!("{place}: {text:?}"), &error))
     }
 
     fn error(&self, name: &str, error: &minijinja::Error) -> RigError {
         match self.own {
             Some((main, config)) if main == name => template_error(&config.path, error),
-            _ => {
-                let folder = self.driver.place.trim_end_matches(super::DRIVER_FILE);
-                template_error(&format!("{folder}{name}"), error)
-            }
+            _ => template_error(&format!("{}{name}", self.folder), error),
         }
     }
 }

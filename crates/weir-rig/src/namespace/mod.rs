@@ -147,7 +147,10 @@ impl Namespace {
     }
 
     /// Moves the calling thread into this namespace. It is a single system call, so it is safe between fork and exec.
-    pub(crate) fn enter(&self) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// If this user or kernel cannot.
+    pub fn enter(&self) -> io::Result<()> {
         Ok(move_into_link_name_space(self.files.network.as_fd(), Some(LinkNameSpaceType::Network))?)
     }
 

@@ -40,9 +40,12 @@ fn changes_routes_of(mut gateway: Gateway, driver: &str) {
     let paths = [gateway.binding.paths.clone(), vec!["/changed/1".into()]].concat();
     let with_more = Binding { paths, ..gateway.binding.clone() };
     let credentials = &gateway.rendered.credentials;
-    let more = driver.prepare_change(&with_more, credentials, &dir, "more", &gateway.running).unwrap();
-    let fewer =
-        driver.prepare_change(&gateway.binding, credentials, &dir, "fewer", &gateway.running).unwrap();
+    let more = driver
+        .prepare_change(&gateway.binding, &with_more, credentials, &dir, "more", &gateway.running)
+        .unwrap();
+    let fewer = driver
+        .prepare_change(&with_more, &gateway.binding, credentials, &dir, "fewer", &gateway.running)
+        .unwrap();
     assert_eq!(status(&gateway, "/changed/1"), Some(404), "nothing reaches it before it is applied");
     for _ in 0..2 {
         for (change, expected) in [(&more, 200), (&fewer, 404)] {

@@ -35,6 +35,7 @@ pub(crate) fn binding() -> Binding {
         binary: Binary { path: "/nowhere".into(), version: String::new(), sha256: String::new() },
         config: None,
         changes: false,
+        services: BTreeMap::new(),
     }
 }
 

@@ -1,5 +1,7 @@
 //! `weir burn`: a program that uses more CPU time than it needs, for the positive control of `weir run`.
 
+use std::path::PathBuf;
+
 use crate::failure::{Exit, Failure};
 
 /// Arguments of `weir burn`.
@@ -8,6 +10,9 @@ pub(crate) struct Args {
     /// Extra CPU time, as share of the CPU time of the program
     #[arg(long, value_name = "SHARE")]
     share: f64,
+    /// Where it keeps what it has used
+    #[arg(long, value_name = "FILE")]
+    record: PathBuf,
     /// Burn beside this process, which is the parent
     #[arg(long, value_name = "PID", conflicts_with = "command")]
     of: Option<i32>,
@@ -23,7 +28,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
         Failure::environment(format!("{program}: {error}"), "see whether the program can be started alone")
     };
     match args.of {
-        Some(pid) => weir_rig::burn(args.share, pid).map(|()| Exit::Good).map_err(failed),
-        None => Err(failed(weir_rig::exec_with_burner(args.share, &args.command))),
+        Some(pid) => weir_rig::burn(args.share, &args.record, pid).map(|()| Exit::Good).map_err(failed),
+        None => Err(failed(weir_rig::exec_with_burner(args.share, &args.record, &args.command))),
     }
 }

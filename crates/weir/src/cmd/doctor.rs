@@ -60,7 +60,8 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
         examination.bounds = Some(bounds);
         if let Some(gateway) = examination.found() {
             match Precision::measure(&drivers, gateway) {
-                Ok(precision) => examination.precision = precision,
+                Ok(Ok(precision)) => examination.precision = Some(precision),
+                Ok(Err(why)) => note(format_args!("cannot say what a comparison finds: {gateway}: {why}")),
                 Err(failure) => {
                     note(format_args!("cannot measure what a comparison finds: {}", failure.problem.message))
                 }
@@ -79,16 +80,18 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
 }
 
 fn tell(examination: &Examination) {
-    let mut table = Table::new();
-    table.load_preset(NOTHING).set_header(["gateway", "version", "binary, or how to get it"]);
-    for gateway in &examination.gateways {
-        let (version, place) = match (&gateway.version, &gateway.binary) {
-            (Some(version), Some(binary)) => (version.clone(), binary.display().to_string()),
-            _ => ("missing".into(), gateway.problem.clone().unwrap_or_default()),
-        };
-        table.add_row([gateway.name.clone(), version, place]);
+    for (what, all) in [("gateway", &examination.gateways), ("service", &examination.services)] {
+        let mut table = Table::new();
+        table.load_preset(NOTHING).set_header([what, "version", "binary, or how to get it"]);
+        for one in all {
+            let (version, place) = match (&one.version, &one.binary) {
+                (Some(version), Some(binary)) => (version.clone(), binary.display().to_string()),
+                _ => ("missing".into(), one.problem.clone().unwrap_or_default()),
+            };
+            table.add_row([one.name.clone(), version, place]);
+        }
+        print(format_args!("{table}\n"));
     }
-    print(format_args!("{table}\n"));
     let mut table = Table::new();
     table.load_preset(NOTHING);
     for (name, value) in examination.facts() {

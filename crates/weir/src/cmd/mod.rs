@@ -15,6 +15,8 @@ pub(crate) mod known;
 pub(crate) mod load;
 pub(crate) mod origin;
 pub(crate) mod output;
+#[cfg(feature = "nats")]
+pub(crate) mod publish;
 pub(crate) mod render;
 pub(crate) mod report;
 pub(crate) mod run;

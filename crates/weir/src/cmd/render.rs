@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use weir_lab::{Addresses, Overrides, Source, binding};
 use weir_rig::{
-    Apply, Binary, Binding, Certificates, Driver, Drivers, ProcessSpec, Ready, Rendered, RigError,
+    Apply, Binary, BinaryFile, Binding, Certificates, Driver, Drivers, ProcessSpec, Ready, RenderedService,
+    RigError, ServiceBinding,
 };
 
 use crate::cmd::known::known;
@@ -74,7 +75,13 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     // A run without a seed of its own draws one, and with it the tokens.
     let seed = point.scenario.seed.unwrap_or_default();
     let addresses = Addresses { listen, admin: args.admin, origins: &origins };
-    let bound = Binding { config, ..binding(&point.scenario, gateway, binary, &addresses, seed) };
+    let services = services(&drivers, driver.name(), &args)?;
+    let outputs = services.iter().map(|(name, service)| (name.clone(), service.outputs.clone()));
+    let bound = Binding {
+        config,
+        services: outputs.collect(),
+        ..binding(&point.scenario, gateway, binary, &addresses, seed)
+    };
     let rendered = driver.render(&bound, &args.out)?;
     let certificates = rendered.credentials.certificates.as_ref().map(Certificates::paths);
     let certificates = certificates.iter().flatten().collect::<Vec<_>>();
@@ -90,13 +97,20 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
         "config_sha256": rendered.config_sha256,
         "files": rendered.files,
         "certificates": certificates,
+        "services": services.iter().map(|(name, service)| json!({
+            "service": name,
+            "processes": service.processes.iter().map(process).collect::<Vec<_>>(),
+            "outputs": service.outputs,
+        })).collect::<Vec<_>>(),
         "processes": rendered.processes.iter().map(process).collect::<Vec<_>>(),
         "apply": driver.file().apply.as_ref().map(apply),
         "unequal": rendered.unequal,
     });
     let text = format!("{manifest:#}\n");
     write(&args.out, "manifest.json", &text)?;
-    write(&args.out, "commands.txt", &commands(&rendered))?;
+    let of_services = services.iter().flat_map(|(_, service)| &service.processes);
+    let all: Vec<&ProcessSpec> = of_services.chain(&rendered.processes).collect();
+    write(&args.out, "commands.txt", &commands(&all))?;
     if args.json {
         print(text.trim_end());
     } else {
@@ -107,6 +121,32 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
         certificates.iter().for_each(|file| print(file.display()));
     }
     Ok(Exit::Good)
+}
+
+/// The services that the driver needs, rendered below the directory; their addresses are the ports after the admin's.
+fn services(drivers: &Drivers, driver: &str, args: &Args) -> Result<Vec<(String, RenderedService)>, Failure> {
+    let mut ports = args.admin.port().saturating_add(1)..;
+    let mut rendered = Vec::new();
+    for service in drivers.needed_by(driver)? {
+        let file = service.file();
+        let names = file.addresses.iter().zip(&mut ports);
+        let addresses = names.map(|(name, port)| (name.clone(), SocketAddr::new(args.admin.ip(), port)));
+        let bare = |binary: &BinaryFile| {
+            let (path, unknown) = (PathBuf::from(&binary.name), String::new());
+            (binary.name.clone(), Binary { path, version: unknown.clone(), sha256: unknown })
+        };
+        let binaries = service.locate().or_else(|error| match error {
+            RigError::BinaryMissing { .. } => {
+                note(format_args!("note: {error}; {}", error.remedy()));
+                Ok(file.binaries.iter().map(bare).collect())
+            }
+            error => Err(error),
+        })?;
+        let binding =
+            ServiceBinding { addresses: addresses.collect(), binaries, ..ServiceBinding::default() };
+        rendered.push((service.name().to_owned(), service.render(&binding, &args.out.join(service.name()))?));
+    }
+    Ok(rendered)
 }
 
 fn nothing(args: &Args) -> Failure {
@@ -169,15 +209,15 @@ fn apply(apply: &Apply) -> String {
             format!("{}, which it watches", templates.join(", "))
         }
         Apply::Kubernetes {} => "Kubernetes (not yet served)".into(),
-        Apply::Nats {} => "NATS (not yet served)".into(),
+        Apply::Nats { service, added, removed, .. } => format!("{added} and {removed} to {service}"),
         Apply::Xds {} => "xDS (not yet served)".into(),
     }
 }
 
 /// The commands in their order, as one would type them.
-fn commands(rendered: &Rendered) -> String {
+fn commands(processes: &[&ProcessSpec]) -> String {
     let mut text = String::new();
-    for process in &rendered.processes {
+    for process in processes {
         let limit = |limit: Option<String>| limit.unwrap_or_else(|| "no limit".into());
         let cpus = limit(process.limits.cpus.map(|cpus| cpus.to_string()));
         let memory = limit(process.limits.memory_bytes.map(|bytes| format!("{bytes} bytes")));

@@ -58,7 +58,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "MATCHERS", conflicts_with = "resume")]
     selector: Option<String>,
     /// Measure one gateway once more with so much more CPU time per request and latency, and say whether this run finds it:
-    /// a share for the first gateway, or GATEWAY=SHARE
+    /// a share for the first gateway, or GATEWAY=SHARE. Needs 6 valid repeats
     #[arg(long, value_name = "SHARE", conflicts_with = "resume")]
     control: Option<String>,
     /// Print what would be measured, in which order, and for how long; run nothing

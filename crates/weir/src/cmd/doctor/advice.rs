@@ -62,7 +62,7 @@ pub(super) fn sentences(examination: &Examination, thresholds: &Thresholds) -> V
         ));
     }
     if examination.host.cpu_governor.as_deref().is_some_and(|governor| governor != "performance") {
-        sentences.push("The CPU governor is not `performance`: clock speeds vary with the load.".into());
+        sentences.push("The CPU governor is not `performance`, so clock speeds vary with the load; set it: `cpupower frequency-set -g performance`.".into());
     }
     let missing: Vec<&str> =
         examination.gateways.iter().filter(|g| g.binary.is_none()).map(|g| g.name.as_str()).collect();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use weir_results::{HostBounds, HostProcess, HostShare, Manifest, Thresholds};
-use weir_rig::{CgroupVersion, Driver, Drivers, Rig};
+use weir_rig::{Binary, CgroupVersion, Driver, Drivers, Rig, Service};
 
 use super::advice;
 use super::precision::Precision;
@@ -18,6 +18,8 @@ const WATCH: Duration = Duration::from_secs(1);
 #[derive(Debug, Serialize)]
 pub(super) struct Examination {
     pub(super) gateways: Vec<Gateway>,
+    /// The services that gateways may need.
+    pub(super) services: Vec<Gateway>,
     pub(super) host: Manifest,
     pub(super) limits: Limits,
     pub(super) namespaces: Namespaces,
@@ -37,7 +39,7 @@ pub(super) struct Examination {
     pub(super) advice: Vec<String>,
 }
 
-/// A driver and its binary.
+/// A driver or service and its binary.
 #[derive(Debug, Serialize)]
 pub(super) struct Gateway {
     pub(super) name: String,
@@ -87,6 +89,7 @@ impl Examination {
         let busiest = busiest.unwrap_or_default();
         Self {
             gateways,
+            services: drivers.services().map(service).collect(),
             limits,
             namespaces: namespaces(weir_rig::try_namespaces()),
             timer_slack_ns: fs::read_to_string("/proc/self/timerslack_ns")
@@ -190,10 +193,21 @@ impl Examination {
 fn gateway(driver: &Driver) -> Gateway {
     let found = driver.locate(None);
     let problem = found.as_ref().err().map(|error| format!("{error}; {}", error.remedy()));
-    let binary = found.ok();
+    with_binary(driver.name(), &driver.file().about, found.ok(), problem)
+}
+
+/// A service, with the first of its binaries.
+fn service(service: &Service) -> Gateway {
+    let found = service.locate();
+    let problem = found.as_ref().err().map(|error| format!("{error}; {}", error.remedy()));
+    let binary = found.ok().and_then(|binaries| binaries.into_values().next());
+    with_binary(service.name(), &service.file().about, binary, problem)
+}
+
+fn with_binary(name: &str, about: &str, binary: Option<Binary>, problem: Option<String>) -> Gateway {
     Gateway {
-        name: driver.name().to_owned(),
-        about: driver.file().about.clone(),
+        name: name.to_owned(),
+        about: about.to_owned(),
         version: binary.as_ref().map(|binary| binary.version.clone()),
         sha256: binary.as_ref().map(|binary| binary.sha256.clone()),
         binary: binary.map(|binary| binary.path),

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use serde::Serialize;
 use weir_analysis::compare::smallest_difference;
-use weir_analysis::noise_margin;
 use weir_analysis::quantity::percent_short;
+use weir_analysis::{Figure, Repeated, noise_margin, reason_name, summarize};
 use weir_lab::{Bench, Observer, Overrides, Progress, Source};
-use weir_results::{ArrivalModel, Cell, CellKey, CellOutcome, Measurement, Store, Thresholds};
+use weir_results::{ArrivalModel, Cell, CellKey, Measurement, Reason, Store, Thresholds};
 use weir_rig::{Binary, Drivers};
 
 use crate::cmd::known::known;
@@ -17,6 +17,8 @@ use crate::failure::Failure;
 
 /// Repeats of the quickstart with one gateway; their spread is known to a quarter of itself.
 const REPEATS: u32 = 8;
+/// Repeats that have to count.
+const REPEATS_MIN: usize = 6;
 /// Shorter than in the quickstart, so that the doctor takes no longer.
 const PHASES: [&str; 2] = ["warmup=200ms", "duration=800ms"];
 /// What is promised for.
@@ -58,11 +60,11 @@ impl Observer for Unseen {
 }
 
 impl Precision {
-    /// Measures `gateway` by a short quickstart, in repeats with fresh processes; `None` if a value was missing.
+    /// Measures `gateway` by a short quickstart, in repeats with fresh processes; or says why too few of them count.
     ///
     /// # Errors
     /// If the run cannot begin: another one may use this host.
-    pub(super) fn measure(drivers: &Drivers, gateway: &str) -> Result<Option<Self>, Failure> {
+    pub(super) fn measure(drivers: &Drivers, gateway: &str) -> Result<Result<Self, String>, Failure> {
         let failed = |error: std::io::Error| {
             Failure::environment(
                 format!("cannot make a temporary folder: {error}"),
@@ -83,13 +85,23 @@ impl Precision {
         let (weir, stop) = (Binary::own()?, Arc::new(AtomicBool::new(false)));
         let bench = Bench { drivers, weir: &weir, stop: &stop, observer: &Unseen };
         weir_lab::execute(&run, &prepared, &mut store, &bench)?;
-        let mut repeats = Repeats::default();
-        for cell in store.cells(&run.id)?.iter().filter(|cell| cell.key.gateway == gateway) {
-            if let CellOutcome::Measured { measurements } = &cell.outcome {
-                measurements.iter().for_each(|measurement| repeats.add(measurement));
-            }
-        }
-        Ok(repeats.precision())
+        let summary = summarize(&run, &store.cells(&run.id)?);
+        let failed = summary.failed.first().map(|failed| format!("{}: {}", failed.cause, failed.message));
+        let row = |model| {
+            let point = summary.points.iter().find(|point| point.model == model)?;
+            point.gateways().next()
+        };
+        let (Some(full), Some(tail)) = (row(ArrivalModel::Closed), row(ArrivalModel::Open)) else {
+            return Ok(Err(failed.unwrap_or_else(|| "nothing was measured".to_owned())));
+        };
+        let p99 = tail.latency("p99").map(usable).unwrap_or_default();
+        let repeats = Repeats {
+            throughput: usable(&full.throughput_per_s),
+            cpu: usable(&full.cpu_us_per_request),
+            p99,
+        };
+        let reasons = in_words(full.reasons().into_iter().chain(tail.reasons()));
+        Ok(repeats.precision().ok_or_else(|| failed.unwrap_or(reasons)))
     }
 
     /// `taken` is the share of the host that others take. A value that they can move beyond its tolerance has bounds only.
@@ -97,42 +109,70 @@ impl Precision {
         let thresholds = Thresholds::default();
         let is_noisy = taken > thresholds.disturbed_share;
         let margin = noise_margin(taken);
-        let of = |share: f64, is_bounded: bool| match share {
-            _ if is_noisy && is_bounded => "no size".to_owned(),
+        let of = |share: f64| match share {
             share if share > USEFUL_MAX => format!("more than {}", percent_short(USEFUL_MAX)),
             share if share >= 0.1 => format!("{:.0} %", share * 100.0),
             share => percent_short((share * 1_000.0).round() / 1_000.0),
         };
-        format!(
-            "In {MINUTES:.0} minutes, a comparison of two gateways here finds differences of {} in CPU per request, {} in \
-             throughput and {} in p99.",
-            of(self.cpu, margin > thresholds.cpu_tolerance),
-            of(self.throughput, margin > thresholds.throughput_tolerance),
-            of(self.p99, true)
-        ) + if is_noisy { " Beside this noise, p99 has bounds only." } else { "" }
+        let all = [
+            ("CPU per request", self.cpu, margin > thresholds.cpu_tolerance),
+            ("throughput", self.throughput, margin > thresholds.throughput_tolerance),
+            ("p99", self.p99, true),
+        ];
+        let (bounded, known): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|(_, _, is_bounded)| is_noisy && *is_bounded);
+        let known: Vec<String> =
+            known.iter().map(|(name, share, _)| format!("{} in {name}", of(*share))).collect();
+        let bounded: Vec<&str> = bounded.iter().map(|(name, ..)| *name).collect();
+        let mut words = format!("In {MINUTES:.0} minutes, a comparison of two gateways here ");
+        words += &match known.is_empty() {
+            true => "finds no difference for sure.".to_owned(),
+            false => format!("finds differences of {}.", and(&known)),
+        };
+        if !bounded.is_empty() {
+            words += &format!(" Beside this noise, weir has only bounds of {}.", and(&bounded));
+        }
+        words
+    }
+}
+
+/// `a, b and c`.
+fn and(all: &[impl AsRef<str>]) -> String {
+    let all: Vec<&str> = all.iter().map(AsRef::as_ref).collect();
+    match all.as_slice() {
+        [] => String::new(),
+        [one] => (*one).to_owned(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
     }
 }
 
 impl Repeats {
-    fn add(&mut self, measurement: &Measurement) {
-        let result = &measurement.record.result;
-        match result.model {
-            ArrivalModel::Closed => {
-                self.throughput.push(result.rate_per_s);
-                self.cpu.extend(measurement.cpu_us_per_request);
-            }
-            ArrivalModel::Open => self.p99.extend(result.latency_ns.p99.map(|ns| ns as f64)),
-        }
-    }
-
     fn precision(&self) -> Option<Precision> {
         let blocks = (MINUTES * 60.0 / BLOCK_S) as usize;
         let of = |values: &[f64]| {
-            let is_whole = values.len() == REPEATS as usize && values.iter().all(|value| *value > 0.0);
-            is_whole.then(|| smallest_difference(spread(values), blocks))
+            let is_enough = values.len() >= REPEATS_MIN && values.iter().all(|value| *value > 0.0);
+            is_enough.then(|| smallest_difference(spread(values), blocks))
         };
         Some(Precision { cpu: of(&self.cpu)?, throughput: of(&self.throughput)?, p99: of(&self.p99)? })
     }
+}
+
+/// The values of repeats that count, or would without noise.
+fn usable(figure: &Figure) -> Vec<f64> {
+    let is_usable = |of: &&Repeated| of.reasons.iter().all(|reason| *reason == Reason::HostNoise);
+    figure.repeats.iter().filter(is_usable).filter_map(Repeated::value).collect()
+}
+
+/// The reasons but noise, each once.
+fn in_words(reasons: impl Iterator<Item = (Reason, usize)>) -> String {
+    let mut names: Vec<&str> = Vec::new();
+    for (reason, _) in reasons.filter(|(reason, _)| *reason != Reason::HostNoise) {
+        let name = reason_name(reason);
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    if names.is_empty() { "too few repeats".to_owned() } else { names.join(", ") }
 }
 
 /// The standard deviation of the logarithms.
@@ -172,9 +212,10 @@ mod tests {
         let wide = Precision { cpu: 0.1, throughput: 0.1, p99: 3.0 };
         assert!(wide.words(0.0).contains("more than 200 % in p99"));
         let noisy = wide.words(0.1);
-        assert!(
-            noisy.contains("of no size in CPU per request, 10 % in throughput and no size in p99. "),
-            "{noisy}"
+        assert_eq!(
+            noisy,
+            "In 10 minutes, a comparison of two gateways here finds differences of 10 % in throughput. Beside this noise, weir has \
+             only bounds of CPU per request and p99."
         );
     }
 }

@@ -1,0 +1,74 @@
+//! Publishes what gateways learn over NATS. Needs the feature `nats`.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use weir_rig::{Message, Namespace};
+
+use super::error::{CellError, failed};
+
+/// Maximum time to connect, and for a flush.
+#[cfg(feature = "nats")]
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Whether this build can publish.
+pub(crate) const IS_SUPPORTED: bool = cfg!(feature = "nats");
+
+/// A connection to a NATS server.
+#[derive(Debug)]
+pub(crate) struct Publisher {
+    #[cfg(feature = "nats")]
+    publisher: weir_nats::Publisher,
+    service: String,
+}
+
+impl Publisher {
+    /// Connects to the service of that name; `namespace` has its address, and `None` is the host.
+    pub(crate) fn connect(
+        service: &str,
+        address: &str,
+        namespace: Option<&Namespace>,
+    ) -> Result<Self, CellError> {
+        let address: SocketAddr = address.parse().map_err(|_| {
+            let message = format!("{service}: its output `address` is `{address}`, which is not an address");
+            failed("render", &message, "use a form like \"{{ client }}\" in its service.yaml", "")
+        })?;
+        Self::open(service, address, namespace.cloned())
+    }
+
+    #[cfg(feature = "nats")]
+    fn open(service: &str, address: SocketAddr, namespace: Option<Namespace>) -> Result<Self, CellError> {
+        let enter = move || {
+            if let Some(namespace) = &namespace {
+                // If it fails, the connection is refused, which says so.
+                let _ = namespace.enter();
+            }
+        };
+        let publisher = weir_nats::Publisher::connect(address, TIMEOUT, enter)
+            .map_err(|error| unpublished(service, &error))?;
+        Ok(Self { publisher, service: service.to_owned() })
+    }
+
+    #[cfg(not(feature = "nats"))]
+    fn open(service: &str, _: SocketAddr, _: Option<Namespace>) -> Result<Self, CellError> {
+        let message = format!("{service}: this weir is built without the feature `nats`");
+        Err(failed("render", &message, "build it with `--features nats`", ""))
+    }
+
+    /// Publishes messages with `gap` between two of them; returns when the server has taken all.
+    #[cfg(feature = "nats")]
+    pub(crate) fn publish(&self, messages: &[Message], gap: Duration) -> Result<(), CellError> {
+        let all = messages.iter().map(|message| (message.subject.as_str(), message.payload.as_str()));
+        self.publisher.publish(all, gap).map_err(|error| unpublished(&self.service, &error))
+    }
+
+    #[cfg(not(feature = "nats"))]
+    pub(crate) fn publish(&self, _: &[Message], _: Duration) -> Result<(), CellError> {
+        unreachable!("{} cannot be connected to", self.service)
+    }
+}
+
+#[cfg(feature = "nats")]
+fn unpublished(service: &str, error: &weir_nats::NatsError) -> CellError {
+    failed("service", &format!("{service}: {error}"), "see the log of the service", "")
+}

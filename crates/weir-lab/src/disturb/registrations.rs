@@ -1,0 +1,83 @@
+//! Registrations that are repeated: a process publishes all routes again and again, beside the loads.
+
+use std::time::{Duration, Instant};
+
+use weir_results::{Event, Measurement, Part, Registration, Role};
+use weir_rig::Publication;
+
+use super::own_process::OwnProcess;
+use super::{Disturbance, Gateway, LoadContext};
+use crate::cell::error::CellError;
+use crate::clock::LoadClock;
+use crate::publish::{PublishRecord, PublishSpec};
+
+/// The publications of a gateway that are repeated.
+struct Registrations {
+    spec: PublishSpec,
+    process: OwnProcess,
+    record: PublishRecord,
+}
+
+pub(super) fn prepare(gateway: &Gateway<'_>) -> Result<Option<Box<dyn Disturbance>>, CellError> {
+    let is_repeated = |of: &&Publication| of.again.is_some_and(|again| !again.is_zero());
+    let Some(publication) = gateway.rendered.publications.iter().find(is_repeated) else { return Ok(None) };
+    let Publication { service, messages, gap, again, .. } = publication;
+    let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    let spec = PublishSpec {
+        address: gateway.services.output(service, "address")?.to_owned(),
+        messages: messages.iter().map(|of| (of.subject.clone(), of.payload.clone())).collect(),
+        gap_ns: ns(*gap),
+        every_ns: ns(again.unwrap_or_default()),
+    };
+    let process = OwnProcess {
+        name: "registrations",
+        role: Role::Service,
+        command: "publish",
+        weir: gateway.weir.clone(),
+        limits: gateway.scenario.limits_of(Role::Service),
+        namespace: gateway.services.namespaces.get(service).cloned(),
+        running: None,
+    };
+    Ok(Some(Box::new(Registrations { spec, process, record: PublishRecord::default() })))
+}
+
+impl Disturbance for Registrations {
+    fn applies_to(&self, _: &str) -> bool {
+        true
+    }
+
+    fn start(&mut self, load: &mut LoadContext<'_>) -> Result<(), CellError> {
+        self.record = PublishRecord::default();
+        self.process.start(load, &self.spec)
+    }
+
+    fn poll(&mut self, _: &mut LoadContext<'_>, _: Instant) -> Result<Option<Duration>, CellError> {
+        Ok(None)
+    }
+
+    fn undo(&mut self, _: &mut LoadContext<'_>) -> Result<(), CellError> {
+        // It is sampled to the last, so it ends in `end`.
+        Ok(())
+    }
+
+    fn abandon(&mut self) {
+        self.process.running = None;
+    }
+
+    fn end(&mut self) -> Result<Vec<Part>, CellError> {
+        let Some((part, record)) = self.process.end()? else { return Ok(Vec::new()) };
+        self.record = record;
+        Ok(vec![part])
+    }
+
+    fn record(&self, clock: &LoadClock, measurement: &mut Measurement) {
+        let messages = self.spec.messages.len() as u64;
+        let event = |(start_ns, end_ns): &(u64, u64)| {
+            let (t_s, sustained) = clock.moment(*start_ns);
+            let details = Registration { messages, took_ns: end_ns.saturating_sub(*start_ns) };
+            let details = serde_json::to_value(details).expect("counts are plain values");
+            Event { t_s, sustained, kind: Registration::KIND.into(), details }
+        };
+        measurement.events.extend(self.record.publications.iter().map(event));
+    }
+}

@@ -1,0 +1,125 @@
+//! Publishes messages to NATS from a thread that knows no async.
+//!
+//! The connection has a thread of its own, which answers the server's pings between two publications.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use async_nats::{Client, ConnectOptions};
+use tokio::runtime::{Builder, Runtime};
+
+/// Messages between two looks at the clock without a gap: a flush after each would cost more than the message.
+const BATCH: usize = 256;
+
+/// Why messages were not published.
+#[derive(Debug, thiserror::Error)]
+pub enum NatsError {
+    /// The connection could not be opened.
+    #[error("cannot connect to NATS at {address}: {why}")]
+    Connect {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        why: String,
+    },
+    /// The server did not take the messages.
+    #[error("NATS at {address} did not take the messages: {why}")]
+    Publish {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        why: String,
+    },
+}
+
+/// A connection to a NATS server.
+#[derive(Debug)]
+pub struct Publisher {
+    address: SocketAddr,
+    timeout: Duration,
+    client: Client,
+    runtime: Runtime,
+}
+
+impl Publisher {
+    /// Connects to `address` within `timeout`, which also limits each flush. `at_start` runs first on the thread of the
+    /// connection: to enter a network namespace, for example.
+    ///
+    /// # Errors
+    /// [`NatsError::Connect`].
+    pub fn connect(
+        address: SocketAddr,
+        timeout: Duration,
+        at_start: impl Fn() + Send + Sync + 'static,
+    ) -> Result<Self, NatsError> {
+        let failed = |why: String| NatsError::Connect { address, why };
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("nats")
+            .on_thread_start(at_start)
+            .enable_all()
+            .build()
+            .map_err(|error| failed(error.to_string()))?;
+        let options = ConnectOptions::new().connection_timeout(timeout).max_reconnects(1);
+        // Spawned, so that the socket is opened on the thread of the connection.
+        let connecting = runtime.spawn(async move { options.connect(address.to_string()).await });
+        let client = runtime
+            .block_on(connecting)
+            .map_err(|error| failed(error.to_string()))?
+            .map_err(|error| failed(error.to_string()))?;
+        Ok(Self { address, timeout, client, runtime })
+    }
+
+    /// Publishes messages, each a subject and its content, with `gap` between two of them. Returns when the server has
+    /// taken all of them.
+    ///
+    /// # Errors
+    /// [`NatsError::Publish`].
+    pub fn publish<'a>(
+        &self,
+        messages: impl IntoIterator<Item = (&'a str, &'a str)>,
+        gap: Duration,
+    ) -> Result<(), NatsError> {
+        let mut due = Instant::now();
+        for (place, (subject, content)) in messages.into_iter().enumerate() {
+            if !gap.is_zero() {
+                wait_until(due);
+                due += gap;
+            }
+            let sent = self.client.publish(subject.to_owned(), content.to_owned().into());
+            self.runtime.block_on(sent).map_err(|error| self.failed(error.to_string()))?;
+            if gap.is_zero() && place % BATCH == BATCH - 1 {
+                self.flush()?;
+            }
+        }
+        self.flush()
+    }
+
+    fn flush(&self) -> Result<(), NatsError> {
+        self.within(async { self.client.flush().await.map_err(|error| error.to_string()) })
+    }
+
+    fn within(&self, work: impl Future<Output = Result<(), String>>) -> Result<(), NatsError> {
+        let limited = async { tokio::time::timeout(self.timeout, work).await };
+        match self.runtime.block_on(limited) {
+            Ok(done) => done.map_err(|why| self.failed(why)),
+            Err(_) => Err(self.failed(format!("no answer within {:?}", self.timeout))),
+        }
+    }
+
+    fn failed(&self, why: String) -> NatsError {
+        NatsError::Publish { address: self.address, why }
+    }
+}
+
+/// Waits until `due`: sleeps while there is time for that, and spins the rest.
+fn wait_until(due: Instant) {
+    const SPUN: Duration = Duration::from_micros(100);
+    while let Some(left) = due.checked_duration_since(Instant::now()) {
+        match left.checked_sub(SPUN) {
+            Some(slept) if !slept.is_zero() => std::thread::sleep(slept),
+            _ => std::hint::spin_loop(),
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Messages that tell a gateway of routes over NATS.
+
+use std::collections::HashSet;
+use std::str::FromStr;
+use std::time::Duration;
+
+use minijinja::context;
+use weir_document::Time;
+
+use super::templates::Templates;
+use super::{Binding, Driver, Step};
+use crate::RigError;
+
+/// A message for a subject.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// The subject.
+    pub subject: String,
+    /// The content.
+    pub payload: String,
+}
+
+/// What a step publishes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Publication {
+    /// The service that gets it.
+    pub service: String,
+    /// The messages, one for each route.
+    pub messages: Vec<Message>,
+    /// The time between two messages.
+    pub gap: Duration,
+    /// How often all of them are published again; `None` is never.
+    pub again: Option<Duration>,
+    /// The number of processes that are launched before.
+    pub after: usize,
+}
+
+impl Driver {
+    /// What the steps publish, in their order.
+    pub(super) fn publications(
+        &self,
+        binding: &Binding,
+        templates: &Templates<'_>,
+    ) -> Result<Vec<Publication>, RigError> {
+        let mut after = 0;
+        let mut publications = Vec::new();
+        for step in &self.file.steps {
+            match step {
+                Step::Start(_) => after += 1,
+                Step::NatsPublish { service, subject, template, gap, again } => {
+                    let time = |text: &Option<String>| self.time(text.as_deref(), templates);
+                    publications.push(Publication {
+                        service: service.clone(),
+                        messages: messages(binding, templates, template, subject)?,
+                        gap: time(gap)?.unwrap_or_default(),
+                        again: time(again)?,
+                        after,
+                    });
+                }
+                _ => {}
+            }
+        }
+        Ok(publications)
+    }
+
+    /// A time that is a template; `None` if it is absent or empty.
+    fn time(&self, text: Option<&str>, templates: &Templates<'_>) -> Result<Option<Duration>, RigError> {
+        let Some(text) = text else { return Ok(None) };
+        let text = templates.text("nats_publish", text)?;
+        if text.trim().is_empty() {
+            return Ok(None);
+        }
+        let time = Time::from_str(text.trim());
+        time.map(|time| Some(time.0))
+            .map_err(|error| self.wrong(&error.to_string(), "write a time like 50us or 60s"))
+    }
+}
+
+/// A message for each path of each host at each server of the upstream.
+pub(super) fn messages(
+    binding: &Binding,
+    templates: &Templates<'_>,
+    template: &str,
+    subject: &str,
+) -> Result<Vec<Message>, RigError> {
+    let mut messages = Vec::with_capacity(binding.hosts.len() * binding.paths.len() * binding.origins.len());
+    for host in &binding.hosts {
+        for path in &binding.paths {
+            for origin in &binding.origins {
+                let route = context! {
+                    host, path,
+                    origin_ip => origin.ip().to_string(),
+                    origin_port => origin.port(),
+                };
+                let payload = templates.file_with(template, context! { route })?;
+                messages
+                    .push(Message { subject: subject.to_owned(), payload: payload.trim_end().to_owned() });
+            }
+        }
+    }
+    Ok(messages)
+}
+
+/// The messages of what is removed, and then of what is added: those of `before` and `after` without what both have.
+pub(super) fn difference(before: Vec<Message>, after: Vec<Message>) -> Vec<Message> {
+    let contents = |messages: &[Message]| -> HashSet<String> {
+        messages.iter().map(|message| message.payload.clone()).collect()
+    };
+    let (had, has) = (contents(&before), contents(&after));
+    let removed = before.into_iter().filter(|message| !has.contains(&message.payload));
+    let added = after.into_iter().filter(|message| !had.contains(&message.payload));
+    removed.chain(added).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_differences_are_published() {
+        let of = |subject: &str, contents: &[&str]| -> Vec<Message> {
+            let message = |content: &&str| Message { subject: subject.into(), payload: (*content).into() };
+            contents.iter().map(message).collect()
+        };
+        let messages = difference(of("gone", &["a", "b"]), of("new", &["b", "c"]));
+        assert_eq!(messages, [of("gone", &["a"]), of("new", &["c"])].concat());
+    }
+}

@@ -1,0 +1,145 @@
+//! Gateways that need a service: a real NATS server that a gateway learns its routes from.
+
+use serde_json::Value;
+
+use crate::program::{finish, json, text, the_host, weir};
+use crate::run::{assert_reconciled, measurements};
+
+const DRIVERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/it/drivers/over-nats");
+
+fn scenario(more: &str) -> String {
+    format!(
+        "name: it-services\nquestion: Who follows a message bus?\n\
+         gateways: [{{ name: bus, driver: over-nats, set: {{ again: 400ms }} }}]\n\
+         limits: {{ service: {{ cpus: 0.5, memory: 256MiB }} }}\n\
+         topology: {{ domains: 3, paths: [/ping, /get/1] }}\n\
+         origin: {{ body: 64B, replicas: 2 }}\n\
+         loads: {{ steady: {{ model: open, rate: 60/s, connections: 4 }} }}\n\
+         warmup: 300ms\nduration: 2s\ntimeout: 10s\nrepeats: 1\nretries: 0\n{more}"
+    )
+}
+
+fn run(folder: &std::path::Path, scenario: &str, drivers: &str) -> std::process::Output {
+    std::fs::write(folder.join("bus.yaml"), scenario).unwrap();
+    let options = ["--drivers", drivers, "--db", "weir.db", "--out", "out", "--json"];
+    finish(weir(folder, &[&["run", "bus.yaml"], &options[..]].concat()))
+}
+
+fn part<'a>(cell: &'a Value, name: &str) -> &'a Value {
+    let parts = cell["parts"].as_array().unwrap();
+    parts.iter().find(|part| part["name"] == name).unwrap_or_else(|| panic!("no part {name}: {parts:?}"))
+}
+
+#[test]
+fn a_gateway_learns_its_routes_over_nats_and_hears_of_them_again() {
+    let _host = the_host();
+    let folder = tempfile::tempdir().unwrap();
+    let result = json(&run(folder.path(), &scenario(""), DRIVERS));
+    let all = measurements(&result, "bus");
+    let [steady] = all.as_slice() else { panic!("one load: {all:?}") };
+    assert_reconciled(steady, "bus");
+    let whole = &steady["record"]["whole"];
+    let wrong = ["failed", "timed_out", "dropped", "unexpected"].map(|name| whole[name].as_u64().unwrap());
+    assert_eq!(wrong, [0; 4], "every route is known before the load begins: {whole}");
+    // Three hosts with two paths at two servers, again and again.
+    let events = steady["events"].as_array().unwrap();
+    assert!(events.len() >= 3, "{events:?}");
+    for event in events {
+        assert_eq!(
+            (event["kind"].as_str(), event["details"]["messages"].as_u64()),
+            (Some("registration"), Some(12))
+        );
+        // Eleven gaps of 50 µs.
+        assert!(event["details"]["took_ns"].as_u64().unwrap() >= 550_000, "{event}");
+    }
+    let cells = result["cells"].as_array().unwrap();
+    let cell = cells.iter().find(|cell| cell["key"]["gateway"] == "bus").unwrap();
+    for name in ["nats", "registrations"] {
+        assert!(steady["usage"][name]["cpu_cores"].is_number(), "{name} is sampled: {}", steady["usage"]);
+    }
+    let part = part(cell, "nats");
+    assert_eq!((part["role"].as_str(), part["limit_cpus"].as_f64()), (Some("service"), Some(0.5)), "{part}");
+    let direct = cells.iter().find(|cell| cell["key"]["gateway"] == "direct").unwrap();
+    assert!(direct["parts"].as_array().unwrap().iter().all(|part| part["role"] != "service"));
+    let csv = std::fs::read_to_string(folder.path().join("out/cells.csv")).unwrap();
+    assert!(csv.lines().next().unwrap().contains(",service_version,"), "{csv}");
+    let html = std::fs::read_to_string(folder.path().join("out/report.html")).unwrap();
+    assert!(html.contains("service that bus needs"));
+}
+
+#[test]
+fn changes_reach_a_gateway_over_nats() {
+    let _host = the_host();
+    let folder = tempfile::tempdir().unwrap();
+    let changes = "changes: { every: 250ms, of: [routes, endpoints] }\n";
+    let result = json(&run(folder.path(), &scenario(changes), DRIVERS));
+    let all = measurements(&result, "bus");
+    let changes = all[0]["route_changes"].as_array().unwrap();
+    let endpoints = changes.iter().filter(|change| change["what"] == "endpoints").count();
+    assert!(endpoints >= 2 && changes.len() >= endpoints + 2, "{changes:?}");
+    let added: i64 = changes.iter().map(|change| change["routes_added"].as_i64().unwrap()).sum();
+    assert!(added == 0 || added == 3, "what is added is removed again: {changes:?}");
+    let findings = result["summary"]["findings"].as_array().unwrap();
+    assert!(findings.iter().any(|finding| finding["key"] == "changes"), "{findings:?}");
+}
+
+#[test]
+fn a_service_without_its_program_fails_its_gateway_by_name() {
+    let _host = the_host();
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let own = folder.join("drivers");
+    for (from, name) in
+        [(DRIVERS, "over-nats"), (concat!(env!("CARGO_MANIFEST_DIR"), "/../../services/nats"), "nats")]
+    {
+        std::fs::create_dir_all(own.join(name)).unwrap();
+        for file in std::fs::read_dir(from).unwrap().map(|entry| entry.unwrap().path()) {
+            let text = std::fs::read_to_string(&file)
+                .unwrap()
+                .replace("- name: nats-server", "- name: no-such-server");
+            std::fs::write(own.join(name).join(file.file_name().unwrap()), text).unwrap();
+        }
+    }
+    let output = run(folder, &scenario(""), own.to_str().unwrap());
+    let result = json(&output);
+    let cells = result["cells"].as_array().unwrap();
+    let cell = cells.iter().find(|cell| cell["key"]["gateway"] == "bus").unwrap();
+    assert_eq!(cell["outcome"]["cause"], "binary-missing", "{cell}");
+    let error = text(&output.stderr);
+    assert!(error.contains("bus cannot be measured: nats: program `no-such-server` not found"), "{error}");
+    assert!(error.contains("make peers"), "{error}");
+    let doctor = json(&finish(weir(folder, &["doctor", "--quick", "--json", "--db", "weir.db"])));
+    let nats = &doctor["services"][0];
+    assert!(nats["name"] == "nats" && nats["version"].is_string() && nats["problem"].is_null(), "{nats}");
+}
+
+#[test]
+fn drivers_with_unknown_services_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let driver = std::fs::read_to_string(format!("{DRIVERS}/driver.yaml")).unwrap();
+    let refused = |text: &str, said: &str| {
+        std::fs::write(folder.path().join("driver.yaml"), text).unwrap();
+        for name in ["gateway.py", "route.json"] {
+            std::fs::copy(format!("{DRIVERS}/{name}"), folder.path().join(name)).unwrap();
+        }
+        let options = ["run", "quickstart", "--plan", "--drivers", folder.path().to_str().unwrap()];
+        let output = finish(weir(folder.path(), &options));
+        let error = text_of(&output);
+        assert!(output.status.code() == Some(2) && error.contains(said), "{error}");
+    };
+    refused(&driver.replace("needs: [nats]", "needs: [nats, nast]"), "`needs`: no service `nast`");
+    refused(&driver.replace("needs: [nats]", "needs: []"), "`nats` is not in `needs`");
+    refused(
+        &driver.replace("{ service: nats, subject", "{ service: bus, subject"),
+        "`bus` is not in `needs`",
+    );
+    refused(
+        &driver.replace("template: route.json, gap", "template: rout.json, gap"),
+        "no template `rout.json`",
+    );
+    refused(&driver.replace("listens: [listen, admin]", "listens: [listen, amdin]"), "no address `amdin`");
+}
+
+fn text_of(output: &std::process::Output) -> String {
+    text(&output.stderr)
+}
