@@ -7,10 +7,10 @@ use crate::run::{assert_reconciled, measurements};
 
 const DRIVERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/it/drivers/over-nats");
 
-fn scenario(more: &str) -> String {
+fn scenario(every: &str, more: &str) -> String {
     format!(
         "name: it-services\nquestion: Who follows a message bus?\n\
-         gateways: [{{ name: bus, driver: over-nats, set: {{ again: 400ms }} }}]\n\
+         gateways: [{{ name: bus, driver: over-nats, set: {{ every: \"{every}\" }} }}]\n\
          limits: {{ service: {{ cpus: 0.5, memory: 256MiB }} }}\n\
          topology: {{ domains: 3, paths: [/ping, /get/1] }}\n\
          origin: {{ body: 64B, replicas: 2 }}\n\
@@ -34,7 +34,7 @@ fn part<'a>(cell: &'a Value, name: &str) -> &'a Value {
 fn a_gateway_learns_its_routes_over_nats_and_hears_of_them_again() {
     let _host = the_host();
     let folder = tempfile::tempdir().unwrap();
-    let result = json(&run(folder.path(), &scenario(""), DRIVERS));
+    let result = json(&run(folder.path(), &scenario("400ms", ""), DRIVERS));
     let all = measurements(&result, "bus");
     let [steady] = all.as_slice() else { panic!("one load: {all:?}") };
     assert_reconciled(steady, "bus");
@@ -71,8 +71,7 @@ fn a_gateway_learns_its_routes_over_nats_and_hears_of_them_again() {
 fn changes_reach_a_gateway_over_nats() {
     let _host = the_host();
     let folder = tempfile::tempdir().unwrap();
-    let changes = "changes: { every: 250ms, of: [routes, endpoints] }\n";
-    let result = json(&run(folder.path(), &scenario(changes), DRIVERS));
+    let result = json(&run(folder.path(), &scenario("", changes_of_both()), DRIVERS));
     let all = measurements(&result, "bus");
     let changes = all[0]["route_changes"].as_array().unwrap();
     let endpoints = changes.iter().filter(|change| change["what"] == "endpoints").count();
@@ -81,6 +80,16 @@ fn changes_reach_a_gateway_over_nats() {
     assert!(added == 0 || added == 3, "what is added is removed again: {changes:?}");
     let findings = result["summary"]["findings"].as_array().unwrap();
     assert!(findings.iter().any(|finding| finding["key"] == "changes"), "{findings:?}");
+
+    let result = json(&run(folder.path(), &scenario("400ms", changes_of_both()), DRIVERS));
+    let cells = result["cells"].as_array().unwrap();
+    let cell = cells.iter().find(|cell| cell["key"]["gateway"] == "bus").unwrap();
+    let message = cell["outcome"]["message"].as_str().unwrap_or_default();
+    assert!(message.contains("would bring a removed endpoint back"), "{}", cell["outcome"]);
+}
+
+fn changes_of_both() -> &'static str {
+    "changes: { every: 250ms, of: [routes, endpoints] }\n"
 }
 
 #[test]
@@ -100,7 +109,7 @@ fn a_service_without_its_program_fails_its_gateway_by_name() {
             std::fs::write(own.join(name).join(file.file_name().unwrap()), text).unwrap();
         }
     }
-    let output = run(folder, &scenario(""), own.to_str().unwrap());
+    let output = run(folder, &scenario("400ms", ""), own.to_str().unwrap());
     let result = json(&output);
     let cells = result["cells"].as_array().unwrap();
     let cell = cells.iter().find(|cell| cell["key"]["gateway"] == "bus").unwrap();

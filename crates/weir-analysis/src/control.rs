@@ -3,8 +3,8 @@
 use weir_results::{ArrivalModel, BoundBy, Burned, CONTROL, Cell, CellOutcome, Measurement, Run};
 
 use crate::compare::{
-    Comparison, Dataset, FigureComparison, Margins, Measure, PointComparison, Question, Verdict, compare,
-    smallest_effect_words,
+    Comparison, Dataset, FigureComparison, Margins, Measure, PointComparison, Question, RATIO_MAX, Verdict,
+    compare, smallest_effect_words,
 };
 use crate::figures::quantity::{percent, time_ns};
 use crate::findings::{Column, Finding, KEEP, Row, Table, Unit, Value};
@@ -14,19 +14,19 @@ use crate::summary::{self, Summary};
 const KEY: &str = "control";
 
 const INTRO: &str = "\
-The positive control is a gateway once more, with a process that uses a share of its CPU time, in the same control \
-group, and in open loads with an upstream that delays its responses. weir knows both amounts, and compares the two in \
-the way of `weir compare`, without a margin. *Found*: the interval of all metrics together (99 %) excludes no change. \
-*Finds from*: the smallest change that a comparison with as many repeats and as much noise finds in four cases of \
-five.";
+The positive control is a second measurement of one gateway with a known slowdown. A process in the gateway's cgroup uses \
+extra CPU time, a given share of the gateway's. In open loads the upstream also delays each response. weir measures both \
+amounts, and compares the control with the gateway by the rules of `weir compare`, without a margin. *Detected*: the \
+99 % interval of the ratio (joint for all metrics) excludes 1, on the expected side. *Minimum detectable*: the smallest \
+change that a comparison with as many repeats and as much noise detects with 80 % power.";
 
 static COLUMNS: [Column; 7] = [
     Column::of("load", "Load", Unit::Load, KEEP),
     Column::of("metric", "Metric", Unit::Text, KEEP),
-    Column::of("known", "Known change", Unit::Text, KEEP),
+    Column::of("known", "Added", Unit::Text, KEEP),
     Column::of("measured", "Measured", Unit::Text, KEEP),
-    Column::of("found", "Found", Unit::Text, KEEP),
-    Column::of("finds_from", "Finds from", Unit::Text, 8),
+    Column::of("found", "Detected", Unit::Text, KEEP),
+    Column::of("finds_from", "Minimum detectable", Unit::Text, 8),
     Column::of("why", "Reason", Unit::Text, 5),
 ];
 
@@ -151,26 +151,32 @@ impl Control {
     }
 
     fn row(&self, point: &PointComparison, figure: &FigureComparison, known: &Known) -> (Row, String) {
-        let measured = format!("{} times", figure.ratio_words());
+        let interval = figure.interval.map(|ends| ends.map(end));
+        let measured = match (figure.ratio, interval) {
+            (Some(ratio), Some([low, high])) => format!("{} [{low} .. {high}]", signed(ratio - 1.0)),
+            (Some(ratio), None) => signed(ratio - 1.0),
+            (None, Some([low, high])) => format!("{low} .. {high}"),
+            (None, None) => "n/a".to_owned(),
+        };
         let is_found = figure.verdict == Some(Verdict::Worse);
         let finds_from = figure.smallest_effect.map_or("n/a".to_owned(), smallest_effect_words);
         // What delays responses also costs time, so that more is no contradiction.
         let is_less = figure.interval.is_some_and(|[low, high]| known.is_below(low - 1.0, high - 1.0));
         let distrust = "do not trust differences of this size in this run";
         let why = match figure.verdict {
-            Some(Verdict::Better) => format!("the opposite of the known change: {distrust}"),
-            Some(Verdict::Worse) if is_less => format!("less than the known change: {distrust}"),
+            Some(Verdict::Better) => format!("the opposite of what was added: {distrust}"),
+            Some(Verdict::Worse) if is_less => format!("less than was added: {distrust}"),
             Some(Verdict::Worse) => String::new(),
             _ if !figure.is_decidable => figure.why.clone(),
-            _ if is_less => format!("the interval excludes the known change: {distrust}"),
-            _ => "the interval includes no change".to_owned(),
+            _ if is_less => format!("the interval excludes the added change: {distrust}"),
+            _ => "the interval contains no change (0)".to_owned(),
         };
         let title = figure.measure.title();
         let gateway = with_axes(&self.gateway, &point.axes);
-        let found = if is_found { "found" } else { "not found" };
+        let found = if is_found { "detected" } else { "not detected" };
         let reason = if why.is_empty() { String::new() } else { format!(" ({why})") };
         let sentence = format!(
-            "{gateway}, {}: {title} {} is {found}: measured {measured}{reason}.",
+            "{gateway}, {}: the added {} {title} is {found}: measured {measured}{reason}.",
             point.load, known.words
         );
         let mut axes = point.axes.clone();
@@ -196,6 +202,11 @@ fn burned(control: &[&Measurement]) -> Option<f64> {
 fn measured<'a>(cell: &'a Cell, load: &str) -> Option<&'a Measurement> {
     let CellOutcome::Measured { measurements } = &cell.outcome else { return None };
     measurements.iter().find(|measurement| measurement.load == load)
+}
+
+/// An end of an interval of ratios, as change; an unknown one is no number.
+fn end(ratio: f64) -> String {
+    if (1.0 / RATIO_MAX..RATIO_MAX).contains(&ratio) { signed(ratio - 1.0) } else { "unknown".to_owned() }
 }
 
 /// `+9.8 %`, `-4.0 %`.

@@ -24,7 +24,7 @@ pub enum NatsError {
         why: String,
     },
     /// The server did not take the messages.
-    #[error("NATS at {address} did not take the messages: {why}")]
+    #[error("publishing to NATS at {address} failed: {why}")]
     Publish {
         /// The address.
         address: SocketAddr,
@@ -104,7 +104,7 @@ impl Publisher {
         let limited = async { tokio::time::timeout(self.timeout, work).await };
         match self.runtime.block_on(limited) {
             Ok(done) => done.map_err(|why| self.failed(why)),
-            Err(_) => Err(self.failed(format!("no answer within {:?}", self.timeout))),
+            Err(_) => Err(self.failed(format!("no response within {:?}", self.timeout))),
         }
     }
 
@@ -121,5 +121,28 @@ fn wait_until(due: Instant) {
             Some(slept) if !slept.is_zero() => std::thread::sleep(slept),
             _ => std::hint::spin_loop(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn a_server_that_is_not_there_or_says_nothing_is_an_error() {
+        let silent = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = silent.local_addr().expect("it is bound");
+        let refused = |what: &str| {
+            let error = Publisher::connect(address, Duration::from_millis(300), || {}).expect_err(what);
+            assert!(
+                error.to_string().starts_with(&format!("cannot connect to NATS at {address}: ")),
+                "{error}"
+            );
+        };
+        refused("it accepts, and says nothing");
+        drop(silent);
+        refused("nobody listens");
     }
 }

@@ -44,7 +44,7 @@ enum Command {
     Export(cmd::export::Args),
     /// Import a run from an archive that `weir export` wrote
     Import(cmd::import::Args),
-    /// Print the JSON Schema of scenarios, results or drivers
+    /// Print the JSON Schema of scenarios, results, drivers or services
     Schema(cmd::schema::Args),
     /// Print a shell completion script
     Completions(cmd::completions::Args),

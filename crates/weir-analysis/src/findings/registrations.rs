@@ -20,9 +20,9 @@ pub(super) const FINDER: Finder = Finder { key: "registrations", columns: &[&COL
 const NEAR_AFTER_S: f64 = 1.0;
 
 const INTRO: &str = "\
-All routes are registered again while the load runs. \"During\" are the seconds from the first message of a registration \
-until one second after the last. Both values are of the same phase, against the same processes. CPU is that of the \
-gateway's data plane, in cores.";
+All routes are registered again while the load runs. *During* covers the seconds from the first message of a registration \
+until one second after the last. *Otherwise* covers all other seconds of the same phase, with the same processes. CPU is \
+that of the data plane, in cores.";
 
 static COLUMNS: [Column; 11] = [
     Column::of("load", "Load", Unit::Load, 8),
@@ -30,7 +30,7 @@ static COLUMNS: [Column; 11] = [
     Column::of("messages", "Messages each", Unit::Count, 6),
     Column::of("took", "Each took", Unit::Nanoseconds, 7).lower(),
     Column::of("cpu_during", "CPU during", Unit::Cores, KEEP).lower(),
-    Column::of("cpu_rest", "CPU, rest", Unit::Cores, 7).lower(),
+    Column::of("cpu_rest", "CPU otherwise", Unit::Cores, 7).lower(),
     Column::of("cpu_ratio", "Ratio", Unit::Number, KEEP)
         .lower()
         .judged("registrations.cpu_ratio", 0.10)
@@ -41,7 +41,7 @@ static COLUMNS: [Column; 11] = [
     Column::of("p99_during", "p99 during", Unit::Nanoseconds, KEEP)
         .lower()
         .compared("registrations.p99_during", 0.25),
-    Column::of("p99_rest", "p99, rest", Unit::Nanoseconds, 7).lower(),
+    Column::of("p99_rest", "p99 otherwise", Unit::Nanoseconds, 7).lower(),
     Column::of("p99_ratio", "p99, ratio", Unit::Number, KEEP)
         .lower()
         .compared("registrations.p99_ratio", 0.25),
@@ -99,11 +99,12 @@ fn row(group: &Group<'_>, gateway: &str, repeats: &Repeats<'_>) -> Option<(Row, 
     let p99_ratio = ratio(&p99_during, &p99_rest);
     let count = registrations.len() as u64;
     let sentence = format!(
-        "{}: {} of {} during {}: CPU {} times that of the rest, p99 {} times.",
+        "{}, {}: while all routes were registered again ({}, {} each), CPU was {} times and p99 {} times that of the other \
+         seconds.",
         with_axes(gateway, group.axes),
-        counted(count, "registration"),
-        counted(messages, "message"),
         group.load,
+        counted(count, "time"),
+        counted(messages, "message"),
         times(&cpu_ratio),
         times(&p99_ratio),
     );

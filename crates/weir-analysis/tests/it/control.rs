@@ -66,15 +66,16 @@ fn a_quiet_run_finds_what_was_added() {
     assert_eq!(
         found,
         [
-            ["throughput", "-9.09 %", "found"],
-            ["CPU per request", "+10.0 %", "found"],
-            ["CPU per request", "+10.0 %", "found"],
-            ["p50 latency", "+10.0 % (+100 µs)", "found"],
+            ["throughput", "-9.09 %", "detected"],
+            ["CPU per request", "+10.0 %", "detected"],
+            ["CPU per request", "+10.0 %", "detected"],
+            ["p50 latency", "+10.0 % (+100 µs)", "detected"],
             ["p99 latency", found[4][1], found[4][2]],
         ]
     );
     assert!(
-        finding.sentences[1].starts_with("weir, full: CPU per request +10.0 % is found: measured 1.100 ("),
+        finding.sentences[1]
+            .starts_with("weir, full: the added +10.0 % CPU per request is detected: measured +"),
         "{:?}",
         finding.sentences
     );
@@ -83,13 +84,13 @@ fn a_quiet_run_finds_what_was_added() {
 #[test]
 fn a_noisy_run_does_not_find_it_and_says_why() {
     let finding = finding(&cells(8, |number| 0.12 * f64::from(number % 3 + 1)));
-    assert!(texts(&finding).iter().all(|row| row[4] == "not found" && !row[6].is_empty()), "{finding:?}");
+    assert!(texts(&finding).iter().all(|row| row[4] == "not detected" && !row[6].is_empty()), "{finding:?}");
 }
 
 #[test]
 fn few_repeats_find_nothing() {
     let finding = finding(&cells(3, |number| 0.001 * f64::from(number + 1)));
-    assert!(texts(&finding).iter().all(|row| row[4] == "not found"), "{finding:?}");
+    assert!(texts(&finding).iter().all(|row| row[4] == "not detected"), "{finding:?}");
     assert!(finding.sentences[0].contains("need 6 valid repeats"), "{:?}", finding.sentences);
 }
 

@@ -73,7 +73,8 @@ fn seconds_of_registrations_are_compared_with_the_others() {
     assert!((mean(10) - 4.0).abs() < 0.02, "p99: {}", mean(10));
     assert_eq!(
         finding.sentences[0],
-        "weir: 6 registrations of 1,000 messages during steady: CPU 2.00 [2.00 .. 2.00] times that of the rest, p99 4.00 [4.00 .. 4.00] times."
+        "weir, steady: while all routes were registered again (6 times, 1,000 messages each), CPU was 2.00 [2.00 .. 2.00] times \
+         and p99 4.00 [4.00 .. 4.00] times that of the other seconds."
     );
 }
 

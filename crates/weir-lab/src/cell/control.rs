@@ -89,7 +89,7 @@ impl Burners {
         let mut all = Burned::default();
         for path in &self.0 {
             let record = read_burner_record(path).map_err(|error| {
-                let message = format!("the process that uses CPU time beside the gateway: {error}");
+                let message = format!("positive control: the process that uses CPU time: {error}");
                 failed("died", &message, "see the log of the gateway", "")
             })?;
             all.used_ns += record.used_ns;
@@ -114,7 +114,7 @@ impl Burners {
             burned_ns: after.burned_ns.saturating_sub(before.burned_ns),
         };
         if burned.used_ns > 0 && burned.burned_ns == 0 {
-            let message = "the process that uses CPU time beside the gateway has ended";
+            let message = "positive control: the process that uses CPU time has ended before the load";
             return Err(failed("died", message, "see the log of the gateway", ""));
         }
         let details = serde_json::to_value(burned).expect("counts are plain values");

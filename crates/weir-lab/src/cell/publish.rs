@@ -30,7 +30,7 @@ impl Publisher {
         namespace: Option<&Namespace>,
     ) -> Result<Self, CellError> {
         let address: SocketAddr = address.parse().map_err(|_| {
-            let message = format!("{service}: its output `address` is `{address}`, which is not an address");
+            let message = format!("service `{service}`: the output `address` is `{address}`, not IP:PORT");
             failed("render", &message, "use a form like \"{{ client }}\" in its service.yaml", "")
         })?;
         Self::open(service, address, namespace.cloned())
@@ -51,7 +51,7 @@ impl Publisher {
 
     #[cfg(not(feature = "nats"))]
     fn open(service: &str, _: SocketAddr, _: Option<Namespace>) -> Result<Self, CellError> {
-        let message = format!("{service}: this weir is built without the feature `nats`");
+        let message = format!("service `{service}`: this weir is built without the feature `nats`");
         Err(failed("render", &message, "build it with `--features nats`", ""))
     }
 

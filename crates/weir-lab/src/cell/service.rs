@@ -30,7 +30,7 @@ impl Services {
     pub(crate) fn output(&self, service: &str, name: &str) -> Result<&str, CellError> {
         let output = self.outputs.get(service).and_then(|outputs| outputs.get(name));
         output.map(String::as_str).ok_or_else(|| {
-            let message = format!("{service}: it has no output `{name}`");
+            let message = format!("service `{service}`: `outputs.{name}` is missing");
             failed("render", &message, "add it to `outputs` of its service.yaml", "")
         })
     }

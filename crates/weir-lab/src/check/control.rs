@@ -18,7 +18,7 @@ pub(super) fn check_control(scenario: &Scenario, found: &mut Problems) {
         found.add_range(&["control", "share"], control.share, "use 1% to 100%, like 10%");
     }
     if let Some(place) = scenario.gateways.iter().position(|gateway| gateway.name == CONTROL) {
-        let message = format!("`{CONTROL}` is the name of the positive control (`control`)");
+        let message = format!("`{CONTROL}` is reserved for the positive control");
         found.add(&["gateways", &place.to_string()], message, "choose another name");
     }
     let Some(name) = &control.gateway else { return };

@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use weir_results::{Event, Measurement, Part, Registration, Role};
+use weir_results::{Changed, Event, Measurement, Part, Registration, Role};
 use weir_rig::Publication;
 
 use super::own_process::OwnProcess;
 use super::{Disturbance, Gateway, LoadContext};
-use crate::cell::error::CellError;
+use crate::cell::error::{CellError, failed};
 use crate::clock::LoadClock;
 use crate::publish::{PublishRecord, PublishSpec};
 
@@ -19,15 +19,22 @@ struct Registrations {
 }
 
 pub(super) fn prepare(gateway: &Gateway<'_>) -> Result<Option<Box<dyn Disturbance>>, CellError> {
-    let is_repeated = |of: &&Publication| of.again.is_some_and(|again| !again.is_zero());
+    let is_repeated = |of: &&Publication| of.every.is_some_and(|every| !every.is_zero());
     let Some(publication) = gateway.rendered.publications.iter().find(is_repeated) else { return Ok(None) };
-    let Publication { service, messages, gap, again, .. } = publication;
+    let changes = gateway.scenario.changes.as_ref();
+    if changes.is_some_and(|changes| changes.of.contains(&Changed::Endpoints)) {
+        let message =
+            "routes are registered again while load runs, which would bring a removed endpoint back";
+        let remedy = "set no interval of re-registration, or remove `endpoints` from `changes.of`";
+        return Err(failed("render", message, remedy, ""));
+    }
+    let Publication { service, messages, gap, every, .. } = publication;
     let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     let spec = PublishSpec {
         address: gateway.services.output(service, "address")?.to_owned(),
         messages: messages.iter().map(|of| (of.subject.clone(), of.payload.clone())).collect(),
         gap_ns: ns(*gap),
-        every_ns: ns(again.unwrap_or_default()),
+        every_ns: ns(every.unwrap_or_default()),
     };
     let process = OwnProcess {
         name: "registrations",

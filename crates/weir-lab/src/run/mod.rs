@@ -98,11 +98,14 @@ pub fn prepare(mut checked: Checked, drivers: &Drivers) -> Result<Prepared, LabE
             same.try_for_each(|other| driver.check_settings(&other.set.to_map()))?;
         }
         if driver.publishes() && !publish::IS_SUPPORTED {
-            let message = format!("{} publishes to NATS, and this weir is built without that", gateway.name);
+            let message = "its driver publishes to NATS, but this weir is built without the feature `nats`";
+            if gateway.optional {
+                notes.push(format!("{} is skipped: {message}", gateway.name));
+                continue;
+            }
             let problem = Problem::of(format!("gateway `{}`", gateway.name), message);
-            return Err(LabError::Scenario(problem.help(
-                "build weir with `--features nats`, as released programs are, or remove the gateway",
-            )));
+            let remedy = "build weir with `--features nats`, or remove the gateway";
+            return Err(LabError::Scenario(problem.help(remedy)));
         }
         let mut missing_service = None;
         for service in drivers.needed_by(&gateway.driver)? {
@@ -176,18 +179,19 @@ fn check_control(checked: &mut Checked) -> Result<Vec<String>, LabError> {
     let mut notes = Vec::new();
     if *repeats < CLAIM_REPEATS as u32 {
         notes.push(format!(
-            "control: a difference is found from {CLAIM_REPEATS} valid repeats on, and this run has {repeats}"
+            "control: detection needs {CLAIM_REPEATS} valid repeats, and this run has {repeats}; use --repeats {CLAIM_REPEATS}"
         ));
     }
     if let Some(driver) = &origin.driver {
         notes.push(format!(
-            "control: the upstream {driver} cannot delay responses, so only CPU time is added"
+            "control: the upstream `{driver}` cannot delay responses, so the control adds only CPU time"
         ));
     }
     let Some(mut control) = checked.scenario.control.clone() else { return Ok(Vec::new()) };
     let name = control.of(gateways).map(|gateway| gateway.name.clone());
     if let (None, Some(wanted)) = (&name, &control.gateway) {
-        let problem = Problem::of("control.gateway", format!("{wanted} is not available here"));
+        let problem =
+            Problem::of("control.gateway", format!("gateway `{wanted}` is not available on this host"));
         return Err(LabError::Scenario(
             problem.help("see the notes of `weir run --plan`, or name another gateway"),
         ));

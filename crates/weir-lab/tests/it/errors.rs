@@ -740,7 +740,7 @@ fn positive_controls_that_cannot_be_have_their_place() {
     let named = EXAMPLE
         .replace("gateways: [", "control: { share: 10% }\ngateways: [{ name: control, driver: nginx }, ");
     let error = read(&named).unwrap_err().to_string();
-    assert!(error.contains("`control` is the name of the positive control"), "{error}");
+    assert!(error.contains("`control` is reserved for the positive control"), "{error}");
     let before = EXAMPLE.replace("gateways: [", "gateways: [{ name: control, driver: nginx }, ");
     assert!(read(&before).is_ok(), "without a positive control it is a name like any other");
 }

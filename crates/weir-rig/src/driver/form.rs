@@ -212,8 +212,8 @@ pub enum Step {
         template: String,
         /// The time between two messages, a template; none if absent.
         gap: Option<String>,
-        /// How often all messages are published again, a template; never if absent or empty.
-        again: Option<String>,
+        /// The interval in which all messages are published again, a template; never if absent or empty.
+        every: Option<String>,
     },
 }
 

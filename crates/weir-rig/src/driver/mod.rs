@@ -210,8 +210,10 @@ impl Driver {
         self.check_places(&file.processes, file.counters.as_ref())?;
         self.check_applied()?;
         if let Some(origin) = &file.origin {
-            if origin.steps.iter().any(|step| matches!(step, Step::Certificate { .. })) {
-                return Err(self.unsupported("the step `certificate` under `origin`".into()));
+            let is_unsupported =
+                |step: &&Step| matches!(step, Step::Certificate { .. } | Step::NatsPublish { .. });
+            if let Some(step) = origin.steps.iter().find(is_unsupported) {
+                return Err(self.unsupported(format!("the step `{}` under `origin`", step.name())));
             }
             self.check_steps(&origin.steps, &origin.processes)?;
             self.check_roles(&origin.processes, &[Role::Origin])?;
@@ -261,8 +263,11 @@ impl Driver {
     fn check_publish(&self, service: &str, template: &str) -> Result<(), RigError> {
         let (needs, templates) = (self.file.needs.iter(), self.templates.keys());
         if !self.file.needs.iter().any(|need| need == service) {
-            let message = format!("`{service}` is not in `needs`");
-            return Err(self.contradiction(&message, service, needs.map(String::as_str)));
+            let message = format!("`nats_publish`: `{service}` is not in `needs`");
+            return Err(match weir_document::nearest(service, needs.map(String::as_str)) {
+                Some(nearest) => self.wrong(&message, &format!("did you mean `{nearest}`?")),
+                None => self.wrong(&message, &format!("add `needs: [{service}]`")),
+            });
         }
         if !self.templates.contains_key(template) {
             let message = format!("no template `{template}`");

@@ -30,7 +30,7 @@ pub struct Publication {
     /// The time between two messages.
     pub gap: Duration,
     /// How often all of them are published again; `None` is never.
-    pub again: Option<Duration>,
+    pub every: Option<Duration>,
     /// The number of processes that are launched before.
     pub after: usize,
 }
@@ -47,13 +47,13 @@ impl Driver {
         for step in &self.file.steps {
             match step {
                 Step::Start(_) => after += 1,
-                Step::NatsPublish { service, subject, template, gap, again } => {
+                Step::NatsPublish { service, subject, template, gap, every } => {
                     let time = |text: &Option<String>| self.time(text.as_deref(), templates);
                     publications.push(Publication {
                         service: service.clone(),
                         messages: messages(binding, templates, template, subject)?,
                         gap: time(gap)?.unwrap_or_default(),
-                        again: time(again)?,
+                        every: time(every)?,
                         after,
                     });
                 }
@@ -72,7 +72,7 @@ impl Driver {
         }
         let time = Time::from_str(text.trim());
         time.map(|time| Some(time.0))
-            .map_err(|error| self.wrong(&error.to_string(), "write a time like 50us or 60s"))
+            .map_err(|error| self.wrong(&format!("`nats_publish`: {error}"), "write a time like 50us or 60s"))
     }
 }
 

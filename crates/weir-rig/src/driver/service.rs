@@ -122,8 +122,8 @@ impl Service {
         let addresses: HashSet<&str> = file.addresses.iter().map(String::as_str).collect();
         for process in &file.processes {
             if process.role != Role::Service {
-                let message = format!("`{}` has a role that is not valid here", process.name);
-                return Err(self.wrong(&message, "use `service`"));
+                let message = format!("the process `{}` of a service has another role", process.name);
+                return Err(self.wrong(&message, "use `role: service`"));
             }
             if let Some(Place(name)) = process.places().find(|place| !addresses.contains(place.0.as_str())) {
                 return Err(self.unknown("address", name, addresses.iter().copied()));
@@ -134,8 +134,11 @@ impl Service {
                     return Err(self.unknown("binary", name, names()));
                 }
                 None if file.binaries.len() > 1 => {
-                    let message = format!("`{}` does not say which binary it is", process.name);
-                    return Err(self.wrong(&message, "add `binary`"));
+                    let message = format!(
+                        "the process `{}` has no `binary`, and the service has several",
+                        process.name
+                    );
+                    return Err(self.wrong(&message, "name one of them"));
                 }
                 _ => {}
             }

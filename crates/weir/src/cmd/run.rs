@@ -57,8 +57,9 @@ pub(crate) struct Args {
     /// Label matchers for the series of the gateway, like namespace="shop",pod=~"gw-.*"
     #[arg(long, value_name = "MATCHERS", conflicts_with = "resume")]
     selector: Option<String>,
-    /// Measure one gateway once more with so much more CPU time per request and latency, and say whether this run finds it:
-    /// a share for the first gateway, or GATEWAY=SHARE. Needs 6 valid repeats
+    /// Add a positive control: measure one gateway a second time with SHARE more CPU time per request and, in open loads,
+    /// SHARE of its p50 as extra latency; the report says whether this run detects it. Needs 6 repeats. SHARE is for the
+    /// first gateway; GATEWAY=SHARE names another, like nginx=10%
     #[arg(long, value_name = "SHARE", conflicts_with = "resume")]
     control: Option<String>,
     /// Print what would be measured, in which order, and for how long; run nothing

@@ -4,7 +4,7 @@ use clap::ValueEnum;
 use schemars::{JsonSchema, Schema, schema_for};
 use weir_lab::scenario::Scenario;
 use weir_results::{Cell, Run};
-use weir_rig::DriverFile;
+use weir_rig::{DriverFile, ServiceFile};
 
 use super::output::print;
 use crate::failure::{Exit, Failure};
@@ -25,6 +25,8 @@ enum Document {
     Results,
     /// Driver files (driver.yaml)
     Driver,
+    /// Files of services that gateways need (service.yaml)
+    Service,
 }
 
 /// A run and its cells.
@@ -45,6 +47,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
         Document::Scenario => schema_for!(Scenario),
         Document::Results => schema_for!(Results),
         Document::Driver => schema_for!(DriverFile),
+        Document::Service => schema_for!(ServiceFile),
     };
     print(serde_json::to_string_pretty(&schema).expect("a schema is a tree of plain values"));
     Ok(Exit::Good)

@@ -124,13 +124,13 @@ impl Precision {
         let known: Vec<String> =
             known.iter().map(|(name, share, _)| format!("{} in {name}", of(*share))).collect();
         let bounded: Vec<&str> = bounded.iter().map(|(name, ..)| *name).collect();
-        let mut words = format!("In {MINUTES:.0} minutes, a comparison of two gateways here ");
+        let mut words = format!("A {MINUTES:.0}-minute comparison of two gateways on this host ");
         words += &match known.is_empty() {
-            true => "finds no difference for sure.".to_owned(),
-            false => format!("finds differences of {}.", and(&known)),
+            true => "detects no difference reliably.".to_owned(),
+            false => format!("detects differences of at least {} (80 % power).", and(&known)),
         };
         if !bounded.is_empty() {
-            words += &format!(" Beside this noise, weir has only bounds of {}.", and(&bounded));
+            words += &format!(" At the current host noise, weir reports only bounds of {}.", and(&bounded));
         }
         words
     }
@@ -206,16 +206,16 @@ mod tests {
         let words = Precision { cpu: 0.0412, throughput: 0.093, p99: 0.402 }.words(0.01);
         assert_eq!(
             words,
-            "In 10 minutes, a comparison of two gateways here finds differences of 4.1 % in CPU per request, 9.3 % in \
-             throughput and 40 % in p99."
+            "A 10-minute comparison of two gateways on this host detects differences of at least 4.1 % in CPU per request, \
+             9.3 % in throughput and 40 % in p99 (80 % power)."
         );
         let wide = Precision { cpu: 0.1, throughput: 0.1, p99: 3.0 };
         assert!(wide.words(0.0).contains("more than 200 % in p99"));
         let noisy = wide.words(0.1);
         assert_eq!(
             noisy,
-            "In 10 minutes, a comparison of two gateways here finds differences of 10 % in throughput. Beside this noise, weir has \
-             only bounds of CPU per request and p99."
+            "A 10-minute comparison of two gateways on this host detects differences of at least 10 % in throughput (80 % \
+             power). At the current host noise, weir reports only bounds of CPU per request and p99."
         );
     }
 }
