@@ -54,9 +54,9 @@ enum Command {
     Generate(cmd::generate::Args),
     #[cfg(feature = "nats")]
     #[command(hide = true)]
-    Publish(cmd::publish::Args),
+    Publish(cmd::generate::Args),
     #[command(hide = true)]
-    Slow(cmd::slow::Args),
+    Slow(cmd::generate::Args),
     #[command(hide = true)]
     Guard(cmd::guard::Args),
 }

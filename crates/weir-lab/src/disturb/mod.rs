@@ -63,10 +63,16 @@ pub(crate) trait Disturbance {
         &mut self,
         load: &mut LoadContext<'_>,
         sustained_at: Instant,
-    ) -> Result<Option<Duration>, CellError>;
+    ) -> Result<Option<Duration>, CellError> {
+        let _ = (load, sustained_at);
+        Ok(None)
+    }
 
     /// Restores what it changed. The load has ended, and its processes are still sampled.
-    fn undo(&mut self, load: &mut LoadContext<'_>) -> Result<(), CellError>;
+    fn undo(&mut self, load: &mut LoadContext<'_>) -> Result<(), CellError> {
+        let _ = load;
+        Ok(())
+    }
 
     /// Stops at once and restores nothing: the load failed, and the processes of the cell end with it.
     fn abandon(&mut self) {}

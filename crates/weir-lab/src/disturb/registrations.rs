@@ -1,6 +1,6 @@
 //! Registrations that are repeated: a process publishes all routes again and again, beside the loads.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use weir_results::{Changed, Event, Measurement, Part, Registration, Role};
 use weir_rig::Publication;
@@ -56,15 +56,6 @@ impl Disturbance for Registrations {
     fn start(&mut self, load: &mut LoadContext<'_>) -> Result<(), CellError> {
         self.record = PublishRecord::default();
         self.process.start(load, &self.spec)
-    }
-
-    fn poll(&mut self, _: &mut LoadContext<'_>, _: Instant) -> Result<Option<Duration>, CellError> {
-        Ok(None)
-    }
-
-    fn undo(&mut self, _: &mut LoadContext<'_>) -> Result<(), CellError> {
-        // It is sampled to the last, so it ends in `end`.
-        Ok(())
     }
 
     fn abandon(&mut self) {

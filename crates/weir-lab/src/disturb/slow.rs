@@ -1,7 +1,5 @@
 //! Slow clients: a process of their own, started before the generator and ended after it.
 
-use std::time::{Duration, Instant};
-
 use weir_engine::SlowSpec;
 use weir_results::{Measurement, Part, Role, SlowClients};
 
@@ -66,15 +64,6 @@ impl Disturbance for Slow {
     fn start(&mut self, load: &mut LoadContext<'_>) -> Result<(), CellError> {
         self.counts = None;
         self.process.start(load, &self.spec)
-    }
-
-    fn poll(&mut self, _: &mut LoadContext<'_>, _: Instant) -> Result<Option<Duration>, CellError> {
-        Ok(None)
-    }
-
-    fn undo(&mut self, _: &mut LoadContext<'_>) -> Result<(), CellError> {
-        // They are sampled to the last, so they end in `end`.
-        Ok(())
     }
 
     fn abandon(&mut self) {

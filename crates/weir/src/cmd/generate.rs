@@ -10,15 +10,15 @@ use weir_engine::{EngineError, LoadSpec};
 
 use crate::failure::{Exit, Failure};
 
-/// Arguments of `weir generate`.
+/// Arguments of weir's own processes beside a load: a specification in, a record out.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The load's specification, JSON
+    /// The specification, JSON
     #[arg(long, value_name = "FILE")]
-    spec: PathBuf,
+    pub(super) spec: PathBuf,
     /// Where the record is written, JSON; it is there whole or not at all
     #[arg(long, value_name = "FILE")]
-    record: PathBuf,
+    pub(super) record: PathBuf,
 }
 
 /// Drives the load and writes its record. SIGINT and SIGTERM end it early, with the record of what there is.

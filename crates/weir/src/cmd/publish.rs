@@ -1,30 +1,18 @@
 //! `weir publish`: publishes messages again and again, as a process of its own, for the lab.
 
-use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use weir_lab::{PublishRecord, PublishSpec};
 
-use super::generate::{read_spec, until_signalled, write_whole};
+use super::generate::{Args, read_spec, until_signalled, write_whole};
 use crate::failure::{Exit, Failure};
 
 /// Maximum time to connect, and for a flush.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// How often it looks for a signal.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-
-/// Arguments of `weir publish`.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Args {
-    /// What is published, JSON
-    #[arg(long, value_name = "FILE")]
-    spec: PathBuf,
-    /// Where the times are written, JSON; they are there whole or not at all
-    #[arg(long, value_name = "FILE")]
-    record: PathBuf,
-}
 
 /// Publishes until SIGINT or SIGTERM, and writes when.
 pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
