@@ -73,7 +73,8 @@ cgroup-v2:
 	python3 scripts/kernel/cgroup_v2.py
 
 # Measured acceptance: real runs whose figures are checked; repeats what the host disturbed. Needs oha (peers-all).
-acceptance: build peers
+acceptance: peers
+	cargo build --release --locked -p weir -p weir-gateway --features weir/nats
 	python3 tests/acceptance/acceptance.py
 
 # What every load tool reports for an origin whose delays are known; writes docs/accuracy.md. Needs peers-all.

@@ -8,6 +8,7 @@ printed. Counts and books are never repeated: they hold on any machine. Exit cod
 
 import argparse
 import pathlib
+import shutil
 import tempfile
 
 from checks import Rig, passes  # First: it says where the measuring modules are.
@@ -21,6 +22,7 @@ import noisy_hosts
 import other_tools
 import remote
 import robustness
+import services
 import surroundings
 import verdicts
 import whole_runs
@@ -48,6 +50,9 @@ def main():
         return not arguments.only or any(word.lower() in name.lower() for word in arguments.only)
 
     named = [(check.__name__, check) for check in (*whole_runs.CHECKS, *verdicts.CHECKS, *arrivals.CHECKS, *other_tools.CHECKS, *capacity.CHECKS, *robustness.CHECKS, *remote.CHECKS, *added_latency.CHECKS, *comparing.CHECKS, *noisy_hosts.CHECKS)]
+    # In no registry: asked for by name, or where they are.
+    if arguments.only or shutil.which("gorouter"):
+        named += [(check.__name__, check) for check in services.CHECKS]
     checks = [(name, check) for name, check in named if wanted(name)]
     rows = [row for row in matrix.rows() if wanted(row.name)]
     if arguments.list:

@@ -54,6 +54,13 @@ impl Range {
         self.low.is_none() && self.high.is_none()
     }
 
+    /// Both sides of what `of` makes of this and `other`; it grows with this and falls with the other.
+    pub(crate) fn crossed(self, other: Self, of: impl Fn(f64, f64) -> f64) -> Self {
+        let side =
+            |own: Option<f64>, other: Option<f64>| Some(of(own?, other?)).filter(|end| end.is_finite());
+        Self { low: side(self.low, other.high), high: side(self.high, other.low) }
+    }
+
     /// Both sides changed by `of`, which grows with the value.
     pub(crate) fn map(self, of: impl Fn(f64) -> f64) -> Self {
         Self { low: self.low.map(&of), high: self.high.map(&of) }
@@ -218,13 +225,10 @@ impl Figure {
             reasons.sort();
             reasons.dedup();
             let sample = Sample::from(value.filter(|value| value.is_finite()));
-            let (own, other) = (repeated.known(), same.known());
-            let side =
-                |own: Option<f64>, other: Option<f64>| Some(of(own?, other?)).filter(|side| side.is_finite());
             let is_exact = repeated.is_exact() && same.is_exact();
             let range = match is_exact {
                 true => Range::default(),
-                false => Range { low: side(own.low, other.high), high: side(own.high, other.low) },
+                false => repeated.known().crossed(same.known(), &of),
             };
             Some(Repeated { repeat: repeated.repeat, sample, reasons, range })
         };

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use weir_results::Reason;
 
-use crate::figures::figure::{Figure, Range, Repeated, Sample};
+use crate::figures::figure::{Figure, Repeated, Sample};
 use crate::points::measured::{Repeat, Repeats};
 use crate::verdicts::reasons::{Metric, value};
 
@@ -39,7 +39,11 @@ pub(crate) fn added_latency(through: &Repeats<'_>, direct: &Repeats<'_>, open: b
                 (Sample::BeyondTimeout, _) => Sample::BeyondTimeout,
                 _ => Sample::Missing,
             };
-            let range = crossed(own.known(), base.known(), |own, base| own - base);
+            let mut range = own.known().crossed(base.known(), |own, base| own - base);
+            // "At least -5 ms" says nothing of what a gateway adds.
+            if range.high.is_none() {
+                range.low = range.low.filter(|low| *low > 0.0);
+            }
             Repeated { sample, range, reasons: distinct([own.reasons, base.reasons].concat()), ..own }
         });
         let figure = Figure::of_difference(repeated.collect()).headline_if(open);
@@ -63,19 +67,13 @@ pub(crate) fn ratio_to_direct(through: &Repeats<'_>, direct: &Repeats<'_>) -> Op
             base.reasons.retain(|reason| !by_the_rig(reason));
             let ratio = rate(through) / rate(direct);
             let sample = if ratio.is_finite() { Sample::Value(ratio) } else { Sample::Missing };
-            let range = crossed(own.known(), base.known(), |own, base| own / base);
+            let range = own.known().crossed(base.known(), |own, base| own / base);
             Repeated { sample, range, reasons: distinct([own.reasons, base.reasons].concat()), ..own }
         })
         .collect();
     let limited = |repeat: &Repeat<'_>| repeat.reasons(Metric::Throughput).iter().any(by_the_rig);
     let at_most = pairs.iter().any(|(_, direct)| limited(direct));
     (!repeated.is_empty()).then(|| RatioToDirect { ratio: Figure::of(repeated).headline_if(true), at_most })
-}
-
-/// Both sides of what `of` makes of two values; it grows with the first and falls with the second.
-fn crossed(one: Range, other: Range, of: impl Fn(f64, f64) -> f64) -> Range {
-    let side = |one: Option<f64>, other: Option<f64>| Some(of(one?, other?)).filter(|end| end.is_finite());
-    Range { low: side(one.low, other.high), high: side(one.high, other.low) }
 }
 
 fn pairs<'a, 'b>(through: &'b Repeats<'a>, direct: &'b Repeats<'a>) -> Vec<(&'b Repeat<'a>, &'b Repeat<'a>)> {

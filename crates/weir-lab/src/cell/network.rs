@@ -65,6 +65,19 @@ impl<'a> CellNetwork<'a> {
         }
     }
 
+    /// Further addresses of a gateway, one for each name.
+    pub(crate) fn further(
+        &self,
+        gateway: &Listener,
+        names: &[String],
+    ) -> Result<BTreeMap<String, SocketAddr>, CellError> {
+        let address = |(name, port): (&String, u16)| match self {
+            Self::Loopback(ports) => Ok((name.clone(), ports.free()?)),
+            Self::Namespaces { .. } => Ok((name.clone(), SocketAddr::new(gateway.admin.ip(), port))),
+        };
+        names.iter().zip(gateway.admin.port() + 1..).map(address).collect()
+    }
+
     /// An address for each name of a service, and their namespace; `None` is the host's.
     pub(crate) fn service(
         &self,

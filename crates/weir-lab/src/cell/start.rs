@@ -52,6 +52,17 @@ struct StartedGateway {
     disturbances: Disturbances,
 }
 
+/// What a gateway is rendered with beside its scenario.
+struct Surroundings<'a> {
+    listener: &'a Listener,
+    /// The upstream.
+    origins: Vec<SocketAddr>,
+    /// Its further addresses, by name.
+    addresses: BTreeMap<String, SocketAddr>,
+    /// Outputs of services, by service and name.
+    services: BTreeMap<String, BTreeMap<String, String>>,
+}
+
 impl Lab<'_> {
     /// Starts origin and gateway; tries other ports if one was taken meanwhile.
     pub(super) fn start(
@@ -132,9 +143,13 @@ impl Lab<'_> {
         let listener = network.gateway(entry.listen)?;
         let home = dir.join("gateway");
         let services = self.start_services(dir, scenario, &entry.driver, network, cell)?;
-        let origins = upstream.addresses();
-        let (binding, rendered) =
-            self.render(&home, scenario, entry, &listener, &origins, services.outputs.clone())?;
+        let surroundings = Surroundings {
+            listener: &listener,
+            origins: upstream.addresses(),
+            addresses: network.further(&listener, &self.drivers.driver(&entry.driver)?.file().addresses)?,
+            services: services.outputs.clone(),
+        };
+        let (binding, rendered) = self.render(&home, scenario, entry, surroundings)?;
         cell.files.extend(kept::configuration(dir, &rendered.files));
         cell.unequal.clone_from(&rendered.unequal);
         let configuration = self.configurations.get(&entry.name);
@@ -212,10 +227,9 @@ impl Lab<'_> {
         dir: &Path,
         scenario: &Scenario,
         gateway: &Gateway,
-        listener: &Listener,
-        origins: &[SocketAddr],
-        services: BTreeMap<String, BTreeMap<String, String>>,
+        surroundings: Surroundings<'_>,
     ) -> Result<(Binding, Rendered), CellError> {
+        let Surroundings { listener, origins, addresses: further, services } = surroundings;
         let binary = match self.binaries.get(&gateway.name) {
             Some(Ok(binary)) => binary.clone(),
             Some(Err(outcome)) => return Err(CellError::Failed(outcome.clone())),
@@ -223,15 +237,17 @@ impl Lab<'_> {
                 return Err(failed("binary-missing", "its program was not located", "start a new run", ""));
             }
         };
-        let addresses = Addresses { listen: listener.listen, admin: listener.admin, origins };
+        let driver = self.drivers.driver(&gateway.driver)?;
+        let addresses = Addresses { listen: listener.listen, admin: listener.admin, origins: &origins };
         let binding = Binding {
             config: self.configurations.get(&gateway.name).cloned(),
             certificates: self.certificates.of(self.rig, &scenario.topology)?,
             services,
+            addresses: further,
             ..binding(scenario, gateway, binary, &addresses, self.run.seed)
         };
         std::fs::create_dir_all(dir).map_err(|error| file_failed("make", dir, &error))?;
-        let rendered = self.drivers.driver(&gateway.driver)?.render(&binding, dir)?;
+        let rendered = driver.render(&binding, dir)?;
         Ok((binding, rendered.within(listener.namespace.as_ref())))
     }
 }
@@ -273,6 +289,7 @@ pub fn binding(
         config: None,
         changes: scenario.changes.is_some(),
         services: BTreeMap::new(),
+        addresses: BTreeMap::new(),
     }
 }
 

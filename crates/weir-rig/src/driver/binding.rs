@@ -17,6 +17,8 @@ pub struct Binding {
     pub listen: SocketAddr,
     /// The admin address.
     pub admin: SocketAddr,
+    /// Its further addresses, by name.
+    pub addresses: BTreeMap<String, SocketAddr>,
     /// The upstreams, used in turn.
     pub origins: Vec<SocketAddr>,
     /// Host names; empty matches every host.

@@ -21,6 +21,10 @@ pub struct DriverFile {
     /// What of a topology it can render beyond hosts, paths and a rewrite; what is not here is refused by name.
     #[serde(default)]
     pub serves: Vec<Serves>,
+    /// Names of addresses that it needs beside `listen` and `admin`. Templates find each as `NAME`, `NAME_ip` and
+    /// `NAME_port`.
+    #[serde(default)]
+    pub addresses: Vec<String>,
     /// Services that must run first, by name. Templates find their outputs in `services.NAME`.
     #[serde(default)]
     pub needs: Vec<String>,
@@ -67,8 +71,8 @@ pub enum Serves {
 pub struct BinaryFile {
     /// Its file name.
     pub name: String,
-    /// How it tells its version.
-    pub version: VersionFile,
+    /// How it tells its version; by its hash, if absent.
+    pub version: Option<VersionFile>,
     /// How to get it, as a sentence.
     pub get: String,
 }

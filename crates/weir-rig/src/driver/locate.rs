@@ -15,6 +15,9 @@ use crate::digest::Digest;
 /// The line of a wrapper that names the real binary, relative to the wrapper.
 const WRAPPED: &str = "# binary: ";
 
+/// Digits of the hash that stand for the version of a binary that does not report one.
+const HASH_SHOWN: usize = 12;
+
 /// A binary that was found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Binary {
@@ -67,9 +70,13 @@ impl Binary {
                 .ok_or_else(|| missing(file.name.clone()))?,
         };
         let path = std::path::absolute(&path).map_err(|error| RigError::file(&path, error))?;
-        let version = version(&path, &file.version)
-            .map_err(|message| RigError::Launch { part: part.to_owned(), message })?;
         let sha256 = sha256(&path).map_err(|error| RigError::file(&path, error))?;
+        let version = match &file.version {
+            Some(how) => {
+                version(&path, how).map_err(|message| RigError::Launch { part: part.to_owned(), message })?
+            }
+            None => format!("SHA-256 {}", sha256.get(..HASH_SHOWN).unwrap_or(&sha256)),
+        };
         Ok(Self { path, version, sha256 })
     }
 }

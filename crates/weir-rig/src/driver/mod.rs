@@ -306,13 +306,14 @@ impl Driver {
         processes: &[ProcessFile],
         counters: Option<&CountersFile>,
     ) -> Result<(), RigError> {
-        let known = [Place::LISTEN, Place::ADMIN];
+        let own = self.file.addresses.iter().map(String::as_str);
+        let known: Vec<&str> = [Place::LISTEN, Place::ADMIN].into_iter().chain(own).collect();
         let of_counters = counters.map(|counters| &counters.on);
         let mut places = processes.iter().flat_map(ProcessFile::places).chain(of_counters);
         match places.find(|place| !known.contains(&place.0.as_str())) {
             None => Ok(()),
             Some(Place(name)) => {
-                Err(self.contradiction(&format!("no address `{name}`"), name, known.into_iter()))
+                Err(self.contradiction(&format!("no address `{name}`"), name, known.iter().copied()))
             }
         }
     }
@@ -481,7 +482,7 @@ mod tests {
     #[test]
     fn the_built_in_drivers_are_found_and_a_wrong_name_gets_the_nearest() {
         let drivers = Drivers::load(&[]).unwrap();
-        assert_eq!(drivers.names(), ["envoy", "haproxy", "nginx", "weir"]);
+        assert_eq!(drivers.names(), ["envoy", "gorouter", "haproxy", "nginx", "weir"]);
         let error = drivers.driver("ngnix").unwrap_err();
         assert_eq!(error.to_string(), "unknown driver `ngnix`");
         assert!(error.remedy().contains("did you mean `nginx`"), "{}", error.remedy());

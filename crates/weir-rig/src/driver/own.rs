@@ -193,6 +193,7 @@ mod tests {
             config,
             changes: false,
             services: BTreeMap::new(),
+            addresses: BTreeMap::new(),
         }
     }
 

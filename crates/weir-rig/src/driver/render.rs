@@ -80,7 +80,11 @@ impl Driver {
         }
         let limits = |role: Role| binding.limits.get(&role).copied().unwrap_or_default();
         let binary = |_: &ProcessFile| binding.binary.clone();
-        let address = |name: &str| if name == Place::LISTEN { Some(binding.listen) } else { admin };
+        let address = |name: &str| match name {
+            Place::LISTEN => Some(binding.listen),
+            Place::ADMIN => admin,
+            name => binding.addresses.get(name).copied(),
+        };
         let context = ProcessContext {
             binary: &binary,
             dir,

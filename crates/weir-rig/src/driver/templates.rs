@@ -63,6 +63,7 @@ impl<'a> Templates<'a> {
             set => driver.settings(&binding.set)?,
             ..of_process(&binding.binary, dir, binding.listen, binding.admin, binding.workers)
         };
+        let values = context! { ..values, ..of_addresses(&binding.addresses) };
         let own = match &binding.config {
             Some(config) => Some((driver.main()?, config)),
             None => None,
@@ -91,12 +92,6 @@ impl<'a> Templates<'a> {
         certificates: Option<&Certificates>,
         dir: &Path,
     ) -> Result<Self, RigError> {
-        let mut values: BTreeMap<String, minijinja::Value> = BTreeMap::new();
-        for (name, address) in &binding.addresses {
-            values.insert(name.clone(), address.to_string().into());
-            values.insert(format!("{name}_ip"), address.ip().to_string().into());
-            values.insert(format!("{name}_port"), address.port().into());
-        }
         let tls = certificates.map(|made| {
             context! {
                 ca => made.ca.display().to_string(),
@@ -113,7 +108,7 @@ impl<'a> Templates<'a> {
             binaries => binaries.collect::<BTreeMap<String, String>>(),
             binary => binding.binaries.values().next().map(path),
             tls,
-            ..minijinja::Value::from(values)
+            ..of_addresses(&binding.addresses)
         };
         Self::with(service.folder(), service.templates(), values, None)
     }
@@ -204,6 +199,17 @@ pub(super) fn template_error(place: &str, error: &minijinja::Error) -> RigError 
         message = format!("{message}: {cause}");
     }
     RigError::Render { place: format!("{place}{line}"), message }
+}
+
+/// Each address as text, and its parts.
+fn of_addresses(addresses: &BTreeMap<String, SocketAddr>) -> minijinja::Value {
+    let mut values: BTreeMap<String, minijinja::Value> = BTreeMap::new();
+    for (name, address) in addresses {
+        values.insert(name.clone(), address.to_string().into());
+        values.insert(format!("{name}_ip"), address.ip().to_string().into());
+        values.insert(format!("{name}_port"), address.port().into());
+    }
+    minijinja::Value::from(values)
 }
 
 /// The values of every process.

@@ -36,6 +36,7 @@ pub(crate) fn binding() -> Binding {
         config: None,
         changes: false,
         services: BTreeMap::new(),
+        addresses: BTreeMap::new(),
     }
 }
 

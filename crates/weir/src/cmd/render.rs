@@ -75,10 +75,14 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     // A run without a seed of its own draws one, and with it the tokens.
     let seed = point.scenario.seed.unwrap_or_default();
     let addresses = Addresses { listen, admin: args.admin, origins: &origins };
+    let further = driver.file().addresses.iter().zip(args.admin.port().saturating_add(1)..);
+    let further =
+        further.map(|(name, port)| (name.clone(), SocketAddr::new(args.admin.ip(), port))).collect();
     let services = services(&drivers, driver.name(), &args)?;
     let outputs = services.iter().map(|(name, service)| (name.clone(), service.outputs.clone()));
     let bound = Binding {
         config,
+        addresses: further,
         services: outputs.collect(),
         ..binding(&point.scenario, gateway, binary, &addresses, seed)
     };
@@ -125,7 +129,8 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
 
 /// The services that the driver needs, rendered below the directory; their addresses are the ports after the admin's.
 fn services(drivers: &Drivers, driver: &str, args: &Args) -> Result<Vec<(String, RenderedService)>, Failure> {
-    let mut ports = args.admin.port().saturating_add(1)..;
+    let own = drivers.driver(driver)?.file().addresses.len() as u16;
+    let mut ports = args.admin.port().saturating_add(1).saturating_add(own)..;
     let mut rendered = Vec::new();
     for service in drivers.needed_by(driver)? {
         let file = service.file();
