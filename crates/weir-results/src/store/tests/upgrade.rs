@@ -148,6 +148,7 @@ fn full_at(version: usize, run: &Run) -> [Cell; 2] {
                 measurement.slow = None;
             }
             measurement.judgement.bounds = None;
+            measurement.judgement.delayed_share = None;
         }
         cell
     })
