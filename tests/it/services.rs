@@ -126,14 +126,14 @@ fn a_service_without_its_program_fails_its_gateway_by_name() {
 fn drivers_with_unknown_services_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let driver = std::fs::read_to_string(format!("{DRIVERS}/driver.yaml")).unwrap();
-    let refused = |text: &str, said: &str| {
-        std::fs::write(folder.path().join("driver.yaml"), text).unwrap();
+    let refused = |driver: &str, said: &str| {
+        std::fs::write(folder.path().join("driver.yaml"), driver).unwrap();
         for name in ["gateway.py", "route.json"] {
             std::fs::copy(format!("{DRIVERS}/{name}"), folder.path().join(name)).unwrap();
         }
         let options = ["run", "quickstart", "--plan", "--drivers", folder.path().to_str().unwrap()];
         let output = finish(weir(folder.path(), &options));
-        let error = text_of(&output);
+        let error = text(&output.stderr);
         assert!(output.status.code() == Some(2) && error.contains(said), "{error}");
     };
     refused(&driver.replace("needs: [nats]", "needs: [nats, nast]"), "`needs`: no service `nast`");
@@ -147,8 +147,4 @@ fn drivers_with_unknown_services_are_refused() {
         "no template `rout.json`",
     );
     refused(&driver.replace("listens: [listen, admin]", "listens: [listen, amdin]"), "no address `amdin`");
-}
-
-fn text_of(output: &std::process::Output) -> String {
-    text(&output.stderr)
 }

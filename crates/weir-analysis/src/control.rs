@@ -1,5 +1,7 @@
 //! The positive control: whether the run finds a gateway that is slower by a known amount (`docs/method.md#control`).
 
+use std::borrow::Cow;
+
 use weir_results::{ArrivalModel, BoundBy, Burned, CONTROL, Cell, CellOutcome, Measurement, Run};
 
 use crate::compare::{
@@ -33,13 +35,21 @@ static COLUMNS: [Column; 7] = [
 /// Summarizes the cells of a run. Its positive control is a finding, and none of its gateways.
 pub fn summarize(run: &Run, cells: &[Cell]) -> Summary {
     let Some(control) = Control::of(run) else { return summary::summarize(run, cells) };
-    let is_control = |gateway: &str| gateway == CONTROL;
-    let own: Vec<Cell> = cells.iter().filter(|cell| !is_control(&cell.key.gateway)).cloned().collect();
-    let mut without = run.clone();
-    without.plan.retain(|key| !is_control(&key.gateway));
-    let mut summary = summary::summarize(&without, &own);
+    let (gateways, own) = without_control(run, cells);
+    let mut summary = summary::summarize(&gateways, &own);
     summary.findings.extend(control.finding(run, cells));
     summary
+}
+
+/// The run and its cells without those of a positive control.
+pub(crate) fn without_control<'a>(run: &'a Run, cells: &'a [Cell]) -> (Cow<'a, Run>, Cow<'a, [Cell]>) {
+    let (mut run, mut cells) = (Cow::Borrowed(run), Cow::Borrowed(cells));
+    // Without a positive control its name is one like any other.
+    if run.scenario.get(KEY).is_some() {
+        run.to_mut().plan.retain(|key| key.gateway != CONTROL);
+        cells = cells.iter().filter(|cell| cell.key.gateway != CONTROL).cloned().collect();
+    }
+    (run, cells)
 }
 
 /// What a run says of its positive control.
@@ -118,7 +128,7 @@ impl Control {
         point.figures.iter().filter_map(row).collect()
     }
 
-    /// By how much a metric changed; `None` if nobody knows.
+    /// By how much a metric changed; `None` if that is unknown.
     fn known(
         &self,
         figure: &FigureComparison,
@@ -189,7 +199,7 @@ impl Control {
     }
 }
 
-/// The CPU time that was really burned, as share of the gateway's own; `None` if nobody knows.
+/// The CPU time that the burner used, as share of the gateway's own; `None` if that is unknown.
 fn burned(control: &[&Measurement]) -> Option<f64> {
     let events = control.iter().flat_map(|of| &of.events).filter(|event| event.kind == Burned::KIND);
     let all: Vec<Burned> =

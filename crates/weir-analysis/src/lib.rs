@@ -33,7 +33,7 @@ pub use figures::timeline::{PartTimeline, Timeline, timeline};
 pub use figures::{interval, looks, quantity};
 pub use points::axes::{Axes, at_axes, axes_words};
 pub use points::baseline::{ADDED, Added, RatioToDirect};
-pub use points::conclusions::{bounds_words, with_interval};
+pub use points::conclusions::{bounds_words, join, with_interval};
 pub use points::gateways::{FailedCell, Gateway};
 pub use points::measured::{data_usage, origin_usage, role_usage};
 pub use points::objective::{Met, ObjectiveResult};

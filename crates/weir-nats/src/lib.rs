@@ -9,6 +9,9 @@ use std::time::{Duration, Instant};
 use async_nats::{Client, ConnectOptions};
 use tokio::runtime::{Builder, Runtime};
 
+/// A time limit for connecting and for each flush, ample for a server on the same host.
+pub const TIMEOUT: Duration = Duration::from_secs(10);
+
 /// Messages between two looks at the clock without a gap: a flush after each would cost more than the message.
 const BATCH: usize = 256;
 
@@ -143,6 +146,6 @@ mod tests {
         };
         refused("it accepts, and says nothing");
         drop(silent);
-        refused("nobody listens");
+        refused("no server listens");
     }
 }

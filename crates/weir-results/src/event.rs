@@ -35,6 +35,11 @@ pub struct SilentBurst {
     pub held_ns: u64,
 }
 
+impl SilentBurst {
+    /// The kind of its events.
+    pub const KIND: &str = "silent-connections";
+}
+
 /// The details of CPU time that a positive control used on purpose, over a whole load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Burned {
@@ -61,9 +66,4 @@ pub struct Registration {
 impl Registration {
     /// The kind of its events.
     pub const KIND: &str = "registration";
-}
-
-impl SilentBurst {
-    /// The kind of its events.
-    pub const KIND: &str = "silent-connections";
 }

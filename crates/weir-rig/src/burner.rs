@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use procfs::process::Process;
 use rustix::process::{Pid, Signal, getpid, getppid, set_parent_process_death_signal};
 use rustix::time::{ClockId, clock_gettime};
+use weir_document::Time;
 
 use crate::cleanup::{ProcessId, members};
 
@@ -74,10 +75,10 @@ pub fn burn(share: f64, record: &Path, pid: i32) -> io::Result<()> {
         while own_cpu().saturating_sub(own_before) < used.mul_f64(share) {
             std::hint::spin_loop();
         }
-        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let burned = own_cpu().saturating_sub(own_before);
+        let [used, burned] = [used, burned].map(|time| Time(time).as_ns());
         // A fixed length, so that each record replaces the one before whole.
-        file.write_all_at(format!("{:020} {:020}\n", ns(used), ns(burned)).as_bytes(), 0)?;
+        file.write_all_at(format!("{used:020} {burned:020}\n").as_bytes(), 0)?;
         thread::sleep(EVERY);
     }
     Ok(())

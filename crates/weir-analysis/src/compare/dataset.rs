@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use weir_results::{ArrivalModel, CONTROL, Cell, DIRECT, Part, Reason, Role, Run};
 
 use super::measure::Measure;
+use crate::control::without_control;
 use crate::figures::curve::CurvePoint;
 use crate::figures::figure::{Figure, Repeated};
 use crate::findings::{self, Table, Value};
@@ -117,13 +118,10 @@ impl Dataset {
     /// # Errors
     /// The names that there are, where no gateway has the one that was asked for.
     pub fn of_run(run: &Run, cells: &[Cell], gateway: Option<&str>) -> Result<Self, Vec<String>> {
-        let has_control = run.scenario.get("control").is_some();
-        let is_control = |name: &str| name == CONTROL && has_control;
-        let (mut run, mut cells) = (Cow::Borrowed(run), Cow::Borrowed(cells));
-        if gateway != Some(CONTROL) && cells.iter().any(|cell| is_control(&cell.key.gateway)) {
-            run.to_mut().plan.retain(|key| !is_control(&key.gateway));
-            cells.to_mut().retain(|cell| !is_control(&cell.key.gateway));
-        }
+        let (run, cells) = match gateway {
+            Some(CONTROL) => (Cow::Borrowed(run), Cow::Borrowed(cells)),
+            _ => without_control(run, cells),
+        };
         let (run, cells) = (run.as_ref(), cells.as_ref());
         let summary = summarize(run, cells);
         let names = summary.gateways.iter().map(|gateway| gateway.name.clone());

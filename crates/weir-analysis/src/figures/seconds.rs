@@ -25,6 +25,22 @@ pub(crate) enum Lasts<'a> {
     ToTheEnd,
 }
 
+/// How long after its end something is still near, seconds: a gateway may still work on it.
+const NEAR_AFTER_S: f64 = 1.0;
+
+impl<'a> Seconds<'a> {
+    /// The seconds near one of these moments, each a start with a length, seconds; and the rest.
+    pub(crate) fn split_near(self, moments: &[(f64, f64)]) -> (Self, Self) {
+        let is_near = |second: &&LoadSecond| {
+            moments.iter().any(|(t_s, took_s)| {
+                *t_s < second.t_s + second.length_s && second.t_s < t_s + took_s + NEAR_AFTER_S
+            })
+        };
+        let (near, rest) = self.0.into_iter().partition(is_near);
+        (Self(near), Self(rest))
+    }
+}
+
 impl Seconds<'_> {
     /// How long errors last, or what else `is_disturbed` finds in a sustained second.
     ///

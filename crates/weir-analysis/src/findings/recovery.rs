@@ -17,7 +17,7 @@ pub(super) const FINDER: Finder = Finder { key: "recovery", columns: &[&COLUMNS]
 
 /// A second in which p50 is this many times that before the first fault is not a second of normal service.
 const P50_GROWTH: f64 = 2.0;
-/// If it is more by this, too, nanoseconds: a neighbour on the host doubles a p50 of 50 µs for a second.
+/// It must also be higher by this, nanoseconds: a busy host doubles a p50 of 50 µs for a second.
 const P50_MORE_NS: f64 = 1e6;
 
 /// The median of fewer responses than this can be twice as long by chance: with exponential latencies, the probability is

@@ -1,6 +1,6 @@
 //! What it costs a gateway that all routes are registered again while a load runs.
 
-use weir_results::{Event, LoadSecond, Registration, Role};
+use weir_results::{Event, Registration, Role};
 
 use super::model::{Column, Finding, KEEP, Row, Table, Unit, Value};
 use super::{Finder, Former, Measured};
@@ -15,9 +15,6 @@ use crate::points::measured::{Repeat, Repeats};
 use crate::verdicts::reasons::value;
 
 pub(super) const FINDER: Finder = Finder { key: "registrations", columns: &[&COLUMNS], find };
-
-/// How long after its end a registration is still near: the gateway has its messages by then, and works on them.
-const NEAR_AFTER_S: f64 = 1.0;
 
 const INTRO: &str = "\
 All routes are registered again while the load runs. *During* covers the seconds from the first message of a registration \
@@ -139,17 +136,13 @@ fn split<'a>(repeat: &'a Repeat<'a>) -> Option<Split<'a>> {
         .filter(is_one)
         .filter_map(|event| Some((event.t_s, serde_json::from_value(event.details.clone()).ok()?)))
         .collect();
-    let is_during = |second: &&LoadSecond| {
-        all.iter().any(|(t_s, registration)| {
-            let end_s = t_s + registration.took_ns as f64 / 1e9 + NEAR_AFTER_S;
-            *t_s < second.t_s + second.length_s && second.t_s < end_s
-        })
-    };
+    let moments: Vec<(f64, f64)> =
+        all.iter().map(|(t_s, registration)| (*t_s, registration.took_ns as f64 / 1e9)).collect();
     let sustained = of_phase(repeat.measurement).0.into_iter().filter(|second| second.sustained);
-    let (during, rest): (Vec<_>, Vec<_>) = sustained.partition(is_during);
+    let (during, rest) = Seconds(sustained.collect()).split_near(&moments);
     let registrations = all.iter().map(|(_, registration)| *registration).collect();
-    let is_split = !during.is_empty() && !rest.is_empty();
-    is_split.then_some(Split { repeat, registrations, during: Seconds(during), rest: Seconds(rest) })
+    let is_split = !during.0.is_empty() && !rest.0.is_empty();
+    is_split.then_some(Split { repeat, registrations, during, rest })
 }
 
 /// Mean cores of the data plane in these seconds; `None` if nothing was sampled in them.

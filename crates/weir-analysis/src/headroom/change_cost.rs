@@ -2,7 +2,7 @@
 //! nothing changed.
 
 use serde::Serialize;
-use weir_results::{Changed, LoadSecond, Measurement, RouteChange};
+use weir_results::{Changed, Measurement, RouteChange};
 
 use super::route_cost::ratio;
 use crate::figures::figure::{Figure, Sample};
@@ -11,9 +11,6 @@ use crate::figures::seconds::{Seconds, of_phase};
 use crate::points::axes::Axes;
 use crate::points::grouping::Group;
 use crate::points::measured::{Repeat, Repeats};
-
-/// How long after it was in force a change is still near, seconds.
-const NEAR_AFTER_S: f64 = 1.0;
 
 /// A gateway that changed while a load ran: its routes, or something else. Near a change are the seconds from its application to one second
 /// after it was in force; all figures are of the sustained phase.
@@ -147,7 +144,7 @@ fn of_the_phase(repeats: &Repeats<'_>) -> Figure {
     Figure::of(repeats.judged("p99", &|repeat| of_phase(repeat.measurement).latency_ns(0.99)))
 }
 
-/// The time until changes were in force. It depends on the host, and not on what the load does.
+/// The time until changes were in force.
 fn in_force_after(repeats: &Repeats<'_>, is_counted: impl Fn(&RouteChange) -> bool) -> Figure {
     let of = |repeat: &Repeat<'_>| repeat.judged_time(seen_after_ns(repeat.measurement, &is_counted));
     Figure::of(repeats.iter().map(of).collect())
@@ -209,12 +206,7 @@ fn seen_after_ns(measurement: &Measurement, of: impl Fn(&RouteChange) -> bool) -
 
 /// The sustained seconds near changes, and the rest. A change of the warm-up reaches into the phase, too.
 fn split(measurement: &Measurement) -> (Seconds<'_>, Seconds<'_>) {
-    let is_near = |second: &&LoadSecond| {
-        measurement.route_changes.iter().any(|change| {
-            let until_s = change.t_s + change.seen_after_ns as f64 / 1e9 + NEAR_AFTER_S;
-            second.t_s < until_s && change.t_s < second.t_s + second.length_s
-        })
-    };
-    let (near, rest) = of_phase(measurement).0.into_iter().partition(is_near);
-    (Seconds(near), Seconds(rest))
+    let moments = measurement.route_changes.iter();
+    let moments = moments.map(|change| (change.t_s, change.seen_after_ns as f64 / 1e9));
+    of_phase(measurement).split_near(&moments.collect::<Vec<_>>())
 }

@@ -341,7 +341,7 @@ pub(crate) fn by_reason<T: PartialEq>(said: Vec<(T, String)>) -> Vec<(T, Vec<Str
 }
 
 /// `a, b and c`.
-pub(crate) fn join(names: &[String]) -> String {
+pub fn join(names: &[String]) -> String {
     match names {
         [] => String::new(),
         [one] => one.clone(),

@@ -167,7 +167,7 @@ impl<'a> Repeat<'a> {
             Sample::Value(value) => Some(value),
             Sample::BeyondTimeout | Sample::Missing => None,
         };
-        // The share by which the host may have been slower or faster, which bounds carry, too.
+        // The bounds of the whole phase include a share by which the host may have been slower or faster.
         let whole = latency_ns(&record.result.latency_ns, name);
         let speed = whole.zip(bounds.high).map_or(0.0, |(whole, high)| (high / whole - 1.0).max(0.0));
         let of_all = record.result.requests.scheduled as f64 / part.sent().max(1) as f64;
@@ -179,7 +179,7 @@ impl<'a> Repeat<'a> {
         }
     }
 
-    /// A time beside the load, such as that until a change is in force: it depends on the host, and not on the load.
+    /// A time that depends on the host alone, such as that until a change is in force.
     /// Noise can only have made it longer.
     pub(crate) fn judged_time(&self, sample: Sample) -> Repeated {
         let repeat = self.cell.key.repeat;

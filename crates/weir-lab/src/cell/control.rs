@@ -8,7 +8,7 @@ use std::time::Duration;
 use weir_results::{
     ArrivalModel, Burned, CONTROL, Cell, CellKey, CellOutcome, Event, Measurement, Part, Role,
 };
-use weir_rig::{Asked, Binary, Credentials, ProcessSpec, read_burner_record, status_of};
+use weir_rig::{Binary, ProcessSpec, read_burner_record};
 
 use super::error::{CellError, failed};
 use super::origin::Upstream;
@@ -128,18 +128,9 @@ impl Burners {
 
 /// Makes weir's own upstream delay its responses; other servers cannot.
 pub(super) fn delay_responses(upstream: &Upstream, delay: Duration) -> Result<(), CellError> {
-    let Some(_) = &upstream.delay else { return Ok(()) };
-    let path = format!("/__weir/delay/{}", delay.as_nanos());
-    for server in &upstream.replicas {
-        let (network, address) = (server.namespace.as_ref(), server.connect);
-        let asked = Asked { host: &server.name, path: &path };
-        let said = match status_of(&Credentials::default(), network, address, asked, SWITCH_TIMEOUT) {
-            Ok(200) => continue,
-            Ok(status) => format!("HTTP status {status}"),
-            Err(error) => error,
-        };
-        let message = format!("{}: cannot delay responses: {said}", server.name);
-        return Err(failed("died", &message, "see its log", ""));
+    if upstream.delay.is_none() {
+        return Ok(());
     }
-    Ok(())
+    let path = format!("/__weir/delay/{}", delay.as_nanos());
+    upstream.replicas.iter().try_for_each(|server| server.switch(&path, "delay responses", SWITCH_TIMEOUT))
 }

@@ -16,18 +16,27 @@ pub(crate) enum CellError {
 
 impl From<RigError> for CellError {
     fn from(error: RigError) -> Self {
-        failed(error.cause(), &error.to_string(), &error.remedy(), error.log_tail())
+        Self::Failed(outcome_of(&error))
     }
+}
+
+/// The outcome of a cell that failed by that error.
+pub(crate) fn outcome_of(error: &RigError) -> CellOutcome {
+    outcome(error.cause(), &error.to_string(), &error.remedy(), error.log_tail())
 }
 
 /// A failed cell; `cause` is one of the closed list of [`CellOutcome::Failed`].
 pub(crate) fn failed(cause: &str, message: &str, remedy: &str, log_tail: &str) -> CellError {
-    CellError::Failed(CellOutcome::Failed {
+    CellError::Failed(outcome(cause, message, remedy, log_tail))
+}
+
+fn outcome(cause: &str, message: &str, remedy: &str, log_tail: &str) -> CellOutcome {
+    CellOutcome::Failed {
         cause: cause.to_owned(),
         message: message.to_owned(),
         remedy: remedy.to_owned(),
         log_tail: log_tail.to_owned(),
-    })
+    }
 }
 
 /// A cell that failed because `path` cannot be read or written; `verb` says what was tried.

@@ -1,7 +1,7 @@
 //! One load against running processes: counters before, generator and samples during, counters after, verdict.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,10 +12,11 @@ use weir_results::{
     Counters, HostBounds, Judgement, LoadRecord, Measurement, Part, Role, Thresholds, Usage, last_words,
 };
 use weir_rig::prometheus::{Span, WallClock};
-use weir_rig::{Binary, CounterSource, Namespace, ProcessSpec, Ready, Rig, Running, Sampler, Samples};
+use weir_rig::{Binary, CounterSource, Namespace, Rig, Running, Sampler, Samples};
 
-use super::error::{CellError, failed, file_failed};
+use super::error::{CellError, failed};
 use super::origin::Delays;
+use super::own_process::{OwnFiles, OwnProcess, read_record};
 use super::remote::{Observed, RemoteGateway};
 use super::user_config::total;
 use crate::clock::LoadClock;
@@ -169,11 +170,10 @@ impl LoadRunner<'_> {
         spec: &LoadSpec,
         disturbances: &mut Active<'_>,
     ) -> Result<Generated, CellError> {
-        let spec_path = self.dir.join(format!("{}.spec.json", task.name));
-        let record_path = self.dir.join(format!("{}.record.json", task.name));
-        let text = serde_json::to_vec(spec).expect("a load is a tree of plain values");
-        std::fs::write(&spec_path, text).map_err(|error| file_failed("write", &spec_path, &error))?;
-        let process = self.generator_process(task.name, &spec_path, &record_path);
+        let file = |end: &str| self.dir.join(format!("{}.{end}", task.name));
+        let files =
+            OwnFiles { spec: file("spec.json"), record: file("record.json"), log: file("generator.log") };
+        let process = self.generator().prepare(self.dir, &files, spec)?;
         // Sampling begins before the generator: on a busy host a short warm-up may end before the first sample.
         let sampler = Sampler::start(&self.running.iter().collect::<Vec<_>>());
         disturbances.start(&mut self.context(task.name, &sampler))?;
@@ -186,7 +186,7 @@ impl LoadRunner<'_> {
         let samples = sampler.finish();
         undone?;
         let others = disturbances.end()?;
-        let record = read_record(&record_path)?;
+        let record = read_record(&files.record, "the load generator")?;
         Ok(Generated { record, samples, generator: generator.part(), others })
     }
 
@@ -195,31 +195,14 @@ impl LoadRunner<'_> {
         LoadContext { load, rig: self.rig, dir: self.dir, running: self.running.as_mut_slice(), sampler }
     }
 
-    fn generator_process(&self, load: &str, spec: &Path, record: &Path) -> ProcessSpec {
-        let weir = self.weir.path.display().to_string();
-        let argument = |path: &Path| path.display().to_string();
-        ProcessSpec {
-            name: "generator".into(),
+    fn generator(&self) -> OwnProcess {
+        OwnProcess {
+            name: "generator",
             role: Role::Generator,
-            binary: self.weir.clone(),
-            config_sha256: None,
-            command: vec![
-                weir,
-                "generate".into(),
-                "--spec".into(),
-                argument(spec),
-                "--record".into(),
-                argument(record),
-            ],
-            env: vec![],
-            dir: self.dir.to_path_buf(),
-            log: self.dir.join(format!("{load}.generator.log")),
+            command: "generate",
+            weir: self.weir.clone(),
             limits: self.scenario.limits_of(Role::Generator),
             is_urgent: true,
-            cpus: None,
-            ready: Ready::None,
-            ready_timeout: Duration::ZERO,
-            listens: vec![],
             namespace: self.generator.cloned(),
         }
     }
@@ -397,14 +380,6 @@ fn add_sources(judgement: &mut Judgement, record: &LoadRecord, observed: Option<
 fn host_unknown() -> CellError {
     let message = "cannot read the CPU accounting of the host";
     failed("launch", message, "`weir doctor` reports what is missing", "")
-}
-
-fn read_record(path: &PathBuf) -> Result<LoadRecord, CellError> {
-    let text = std::fs::read(path).map_err(|error| file_failed("read", path, &error))?;
-    serde_json::from_slice(&text).map_err(|error| {
-        let message = format!("{}: cannot read the record of the load generator: {error}", path.display());
-        failed("generator", &message, "report this as a bug", "")
-    })
 }
 
 fn generator_failed(generator: &mut Running, what: &str) -> CellError {

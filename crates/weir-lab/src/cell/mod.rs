@@ -8,6 +8,7 @@ mod kept;
 pub(crate) mod load;
 pub(crate) mod network;
 pub(crate) mod origin;
+pub(crate) mod own_process;
 pub(crate) mod ports;
 pub(crate) mod publish;
 pub(crate) mod remote;

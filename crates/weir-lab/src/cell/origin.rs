@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use weir_results::{Cell, Role};
 use weir_rig::{
-    Certificates, CounterSource, Credentials, Namespace, OriginBinding, ProcessSpec, Ready, Running,
+    Asked, Certificates, CounterSource, Credentials, Namespace, OriginBinding, ProcessSpec, Ready, Running,
+    status_of,
 };
 
 use super::Lab;
@@ -47,6 +48,18 @@ pub(crate) struct Replica {
 impl Replica {
     fn new(name: &str, listener: &Listener) -> Self {
         Self { name: name.to_owned(), connect: listener.connect, namespace: listener.namespace.clone() }
+    }
+
+    /// Asks weir's own origin to change how it responds, by a path of its own; `what` is that in words.
+    pub(crate) fn switch(&self, path: &str, what: &str, timeout: Duration) -> Result<(), CellError> {
+        let asked = Asked { host: &self.name, path };
+        let credentials = Credentials::default();
+        let said = match status_of(&credentials, self.namespace.as_ref(), self.connect, asked, timeout) {
+            Ok(200) => return Ok(()),
+            Ok(status) => format!("HTTP status {status}"),
+            Err(error) => error,
+        };
+        Err(failed("died", &format!("{}: cannot {what}: {said}", self.name), "see its log", ""))
     }
 
     /// Whether a process of that name belongs to it.

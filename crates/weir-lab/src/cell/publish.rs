@@ -7,10 +7,6 @@ use weir_rig::{Message, Namespace};
 
 use super::error::{CellError, failed};
 
-/// Maximum time to connect, and for a flush.
-#[cfg(feature = "nats")]
-const TIMEOUT: Duration = Duration::from_secs(10);
-
 /// Whether this build can publish.
 pub(crate) const IS_SUPPORTED: bool = cfg!(feature = "nats");
 
@@ -44,7 +40,7 @@ impl Publisher {
                 let _ = namespace.enter();
             }
         };
-        let publisher = weir_nats::Publisher::connect(address, TIMEOUT, enter)
+        let publisher = weir_nats::Publisher::connect(address, weir_nats::TIMEOUT, enter)
             .map_err(|error| unpublished(service, &error))?;
         Ok(Self { publisher, service: service.to_owned() })
     }

@@ -10,6 +10,7 @@ use super::Lab;
 use super::error::{CellError, failed};
 use super::kept;
 use super::network::CellNetwork;
+use super::publish::Publisher;
 use crate::scenario::Scenario;
 
 /// By a service's name: its binaries, or why it has none.
@@ -33,6 +34,11 @@ impl Services {
             let message = format!("service `{service}`: `outputs.{name}` is missing");
             failed("render", &message, "add it to `outputs` of its service.yaml", "")
         })
+    }
+
+    /// A connection to a service that is a NATS server.
+    pub(crate) fn publisher(&self, service: &str) -> Result<Publisher, CellError> {
+        Publisher::connect(service, self.output(service, "address")?, self.namespaces.get(service))
     }
 }
 

@@ -12,7 +12,6 @@ use super::cold_start::ColdStartSampler;
 use super::error::{CellError, failed, file_failed};
 use super::network::{CellNetwork, Listener};
 use super::origin::Upstream;
-use super::publish::Publisher;
 use super::remote::RemoteTarget;
 use super::service::Services;
 use super::{Lab, control, kept, user_config};
@@ -296,9 +295,7 @@ pub fn binding(
 /// Publishes what is published after so many processes of a gateway.
 fn publish(rendered: &Rendered, services: &Services, after: usize) -> Result<(), CellError> {
     for publication in rendered.publications.iter().filter(|of| of.after == after) {
-        let service = &publication.service;
-        let address = services.output(service, "address")?;
-        let publisher = Publisher::connect(service, address, services.namespaces.get(service))?;
+        let publisher = services.publisher(&publication.service)?;
         publisher.publish(&publication.messages, publication.gap)?;
     }
     Ok(())

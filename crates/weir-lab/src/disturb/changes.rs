@@ -216,13 +216,8 @@ impl Changer {
                 gateway.driver.prepare_change(before, after, &shown, gateway.home, &name, gateway.running)?;
             states.push(State { change, what, on });
         }
-        let publisher = match gateway.driver.changes_over() {
-            Some(service) => {
-                let (services, address) = (gateway.services, gateway.services.output(service, "address")?);
-                Some(Publisher::connect(service, address, services.namespaces.get(service))?)
-            }
-            None => None,
-        };
+        let publisher =
+            gateway.driver.changes_over().map(|service| gateway.services.publisher(service)).transpose()?;
         let hosts = binding.hosts.len() as u64;
         Ok(Some(Self {
             publisher,

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use weir_results::{FaultAction, FaultEvent, Measurement};
-use weir_rig::{Credentials, mono_ns};
+use weir_rig::mono_ns;
 
 use super::{Disturbance, Gateway, LoadContext, UnusableCounters};
-use crate::cell::error::{CellError, failed};
+use crate::cell::error::CellError;
 use crate::cell::origin::Replica;
 use crate::clock::LoadClock;
 use crate::scenario::ScheduledFault;
@@ -133,13 +133,5 @@ impl Faults {
 
 fn switch_resets(server: &Replica, on: bool) -> Result<(), CellError> {
     let path = if on { "/__weir/resets/on" } else { "/__weir/resets/off" };
-    let (network, address) = (server.namespace.as_ref(), server.connect);
-    let asked = weir_rig::Asked { host: &server.name, path };
-    let said = match weir_rig::status_of(&Credentials::default(), network, address, asked, SWITCH_TIMEOUT) {
-        Ok(200) => return Ok(()),
-        Ok(status) => format!("HTTP status {status}"),
-        Err(error) => error,
-    };
-    let message = format!("{}: cannot switch connection resets on or off: {said}", server.name);
-    Err(failed("died", &message, "see its log", ""))
+    server.switch(path, "switch connection resets on or off", SWITCH_TIMEOUT)
 }

@@ -7,9 +7,9 @@
 //!                                        \ load failed -> abandon
 //! ```
 
+mod beside;
 mod changes;
 mod faults;
-mod own_process;
 mod registrations;
 mod silent;
 mod slow;

@@ -1,20 +1,20 @@
 //! Registrations that are repeated: a process publishes all routes again and again, beside the loads.
 
-use std::time::Duration;
-
+use weir_document::Time;
 use weir_results::{Changed, Event, Measurement, Part, Registration, Role};
 use weir_rig::Publication;
 
-use super::own_process::OwnProcess;
+use super::beside::ProcessBeside;
 use super::{Disturbance, Gateway, LoadContext};
 use crate::cell::error::{CellError, failed};
+use crate::cell::own_process::OwnProcess;
 use crate::clock::LoadClock;
 use crate::publish::{PublishRecord, PublishSpec};
 
 /// The publications of a gateway that are repeated.
 struct Registrations {
     spec: PublishSpec,
-    process: OwnProcess,
+    process: ProcessBeside,
     record: PublishRecord,
 }
 
@@ -29,22 +29,21 @@ pub(super) fn prepare(gateway: &Gateway<'_>) -> Result<Option<Box<dyn Disturbanc
         return Err(failed("render", message, remedy, ""));
     }
     let Publication { service, messages, gap, every, .. } = publication;
-    let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     let spec = PublishSpec {
         address: gateway.services.output(service, "address")?.to_owned(),
         messages: messages.iter().map(|of| (of.subject.clone(), of.payload.clone())).collect(),
-        gap_ns: ns(*gap),
-        every_ns: ns(every.unwrap_or_default()),
+        gap_ns: Time(*gap).as_ns(),
+        every_ns: Time(every.unwrap_or_default()).as_ns(),
     };
-    let process = OwnProcess {
+    let process = ProcessBeside::new(OwnProcess {
         name: "registrations",
         role: Role::Service,
         command: "publish",
         weir: gateway.weir.clone(),
         limits: gateway.scenario.limits_of(Role::Service),
         namespace: gateway.services.namespaces.get(service).cloned(),
-        running: None,
-    };
+        is_urgent: false,
+    });
     Ok(Some(Box::new(Registrations { spec, process, record: PublishRecord::default() })))
 }
 
@@ -59,7 +58,7 @@ impl Disturbance for Registrations {
     }
 
     fn abandon(&mut self) {
-        self.process.running = None;
+        self.process.abandon();
     }
 
     fn end(&mut self) -> Result<Vec<Part>, CellError> {

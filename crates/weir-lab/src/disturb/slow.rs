@@ -3,9 +3,10 @@
 use weir_engine::SlowSpec;
 use weir_results::{Measurement, Part, Role, SlowClients};
 
-use super::own_process::OwnProcess;
+use super::beside::ProcessBeside;
 use super::{Disturbance, Gateway, LoadContext, UnusableCounters};
 use crate::cell::error::CellError;
+use crate::cell::own_process::OwnProcess;
 use crate::clock::LoadClock;
 use crate::scenario;
 
@@ -13,7 +14,7 @@ use crate::scenario;
 struct Slow {
     clients: scenario::SlowClients,
     spec: SlowSpec,
-    process: OwnProcess,
+    process: ProcessBeside,
     counts: Option<SlowClients>,
 }
 
@@ -38,15 +39,15 @@ pub(super) fn prepare(gateway: &Gateway<'_>) -> Result<Option<Box<dyn Disturbanc
     Ok(Some(Box::new(Slow {
         clients: clients.clone(),
         spec,
-        process: OwnProcess {
+        process: ProcessBeside::new(OwnProcess {
             name: "slow-clients",
             role: Role::Generator,
             command: "slow",
             weir: gateway.weir.clone(),
             limits: gateway.scenario.limits_of(Role::Generator),
             namespace: gateway.generator.cloned(),
-            running: None,
-        },
+            is_urgent: false,
+        }),
         counts: None,
     })))
 }
@@ -67,7 +68,7 @@ impl Disturbance for Slow {
     }
 
     fn abandon(&mut self) {
-        self.process.running = None;
+        self.process.abandon();
     }
 
     fn end(&mut self) -> Result<Vec<Part>, CellError> {

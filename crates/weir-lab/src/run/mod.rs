@@ -14,13 +14,13 @@ use weir_analysis::compare::CLAIM_REPEATS;
 use weir_document::Problem;
 use weir_results::{Cell, CellKey, CellOutcome, HostBounds, Part, Role, Run, SCHEMA_VERSION, Store};
 use weir_rig::prometheus::Prometheus;
-use weir_rig::{Binary, CgroupVersion, Drivers, Rig, Service};
+use weir_rig::{Binary, CgroupVersion, Drivers, Rig};
 
 use self::cells::{Ended, measure_all};
 use crate::cell::Lab;
 use crate::cell::certificates::SharedCertificates;
 use crate::cell::control::Medians;
-use crate::cell::error::CellError;
+use crate::cell::error::outcome_of;
 use crate::cell::ports::Ports;
 use crate::cell::publish;
 use crate::cell::remote;
@@ -110,7 +110,8 @@ pub fn prepare(mut checked: Checked, drivers: &Drivers) -> Result<Prepared, LabE
         let mut missing_service = None;
         for service in drivers.needed_by(&gateway.driver)? {
             if !services.contains_key(service.name()) {
-                services.insert(service.name().to_owned(), located(service));
+                let located = service.locate().map_err(|error| outcome_of(&error));
+                services.insert(service.name().to_owned(), located);
             }
             if let Some(Err(outcome)) = services.get(service.name()) {
                 missing_service = missing_service.or(Some(outcome.clone()));
@@ -129,10 +130,8 @@ pub fn prepare(mut checked: Checked, drivers: &Drivers) -> Result<Prepared, LabE
                 continue;
             }
             Err(error) => {
-                let said = format!("{} cannot be measured: {error} ({})", gateway.name, error.remedy());
-                let CellError::Failed(outcome) = CellError::from(error) else { continue };
-                notes.push(said);
-                Err(outcome)
+                notes.push(format!("{} cannot be measured: {error} ({})", gateway.name, error.remedy()));
+                Err(outcome_of(&error))
             }
             Ok(binary) => Ok(binary),
         };
@@ -165,17 +164,10 @@ pub fn prepare(mut checked: Checked, drivers: &Drivers) -> Result<Prepared, LabE
     Ok(Prepared { checked, notes, binaries, origins, services, prometheus })
 }
 
-/// The binaries of a service, or why it has none.
-fn located(service: &Service) -> Result<BTreeMap<String, Binary>, CellOutcome> {
-    service.locate().map_err(|error| {
-        let (cause, message, remedy) = (error.cause().to_owned(), error.to_string(), error.remedy());
-        CellOutcome::Failed { cause, message, remedy, log_tail: String::new() }
-    })
-}
-
 /// Names the gateway of the positive control, which has to be one that is here; returns what the control cannot say.
 fn check_control(checked: &mut Checked) -> Result<Vec<String>, LabError> {
-    let Scenario { gateways, origin, repeats, .. } = &checked.scenario;
+    let Scenario { gateways, origin, repeats, control, .. } = &checked.scenario;
+    let Some(mut control) = control.clone() else { return Ok(Vec::new()) };
     let mut notes = Vec::new();
     if *repeats < CLAIM_REPEATS as u32 {
         notes.push(format!(
@@ -187,7 +179,6 @@ fn check_control(checked: &mut Checked) -> Result<Vec<String>, LabError> {
             "control: the upstream `{driver}` cannot delay responses, so the control adds only CPU time"
         ));
     }
-    let Some(mut control) = checked.scenario.control.clone() else { return Ok(Vec::new()) };
     let name = control.of(gateways).map(|gateway| gateway.name.clone());
     if let (None, Some(wanted)) = (&name, &control.gateway) {
         let problem =
@@ -300,15 +291,16 @@ pub fn execute(
     }
     let pending = cells::pending(&run, store)?;
     let retries = Retries::of_run(plan::time(&checked, &pending).min);
-    let measured = store.cells(&run.id)?;
+    let scenario_of = |key: &CellKey| plan::point_of(&checked, key).map(|point| &point.scenario);
     let medians = Medians::default();
-    for cell in &measured {
-        if let Some(point) = plan::point_of(&checked, &cell.key) {
-            medians.note(&point.scenario, cell);
+    if checked.scenario.control.is_some() {
+        for cell in &store.cells(&run.id)? {
+            if let Some(scenario) = scenario_of(&cell.key) {
+                medians.note(scenario, cell);
+            }
         }
     }
     let lab = Lab { run: &run, retries, medians, ..lab };
-    let scenario_of = |key: &CellKey| plan::point_of(&checked, key).map(|point| &point.scenario);
     let takes = |key: &CellKey| scenario_of(key).map(plan::cell_time).unwrap_or_default();
     let ended = measure_all(&run, store, bench.stop, bench.observer, takes, |key| {
         let scenario = scenario_of(key).ok_or_else(|| LabError::Resume {

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::render::inside;
 use super::templates::Templates;
 use super::{Apply, Binding, Driver, Message, Step, publish};
 use crate::cleanup::ProcessId;
@@ -107,7 +108,7 @@ impl Driver {
         let rendered = Templates::of_gateway(self, binding, credentials.certificates.as_ref(), &dir)?;
         let mut files = Vec::new();
         for (template, to) in templates {
-            let to = self.inside(&dir, to)?;
+            let to = inside(&self.place, &dir, to)?;
             let mut from = to.clone().into_os_string();
             from.push(format!(".{name}"));
             let from = PathBuf::from(from);

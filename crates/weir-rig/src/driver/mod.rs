@@ -118,7 +118,7 @@ impl Drivers {
         Ok(())
     }
 
-    /// Rejects services that nobody knows.
+    /// Rejects a driver that needs an unknown service.
     fn check_needs(&self, driver: &Driver) -> Result<(), RigError> {
         match driver.file.needs.iter().find(|need| !self.services.contains_key(*need)) {
             None => Ok(()),
@@ -333,14 +333,24 @@ impl Driver {
     }
 
     fn wrong(&self, message: &str, remedy: &str) -> RigError {
-        RigError::Driver(Problem::of(self.place.as_str(), message).help(remedy))
+        wrong(&self.place, message, remedy)
     }
 
     fn contradiction<'a>(&self, message: &str, word: &str, known: impl Iterator<Item = &'a str>) -> RigError {
-        match weir_document::nearest(word, known) {
-            Some(nearest) => self.wrong(message, &format!("did you mean `{nearest}`?")),
-            None => self.wrong(message, "correct the name"),
-        }
+        misnamed(&self.place, message, word, known)
+    }
+}
+
+/// An error in the file `place` of a driver or service.
+fn wrong(place: &str, message: &str, remedy: &str) -> RigError {
+    RigError::Driver(Problem::of(place, message).help(remedy))
+}
+
+/// The error of a `word` that is none of `known`; its remedy is the nearest of them.
+fn misnamed<'a>(place: &str, message: &str, word: &str, known: impl Iterator<Item = &'a str>) -> RigError {
+    match weir_document::nearest(word, known) {
+        Some(nearest) => wrong(place, message, &format!("did you mean `{nearest}`?")),
+        None => wrong(place, message, "correct the name"),
     }
 }
 

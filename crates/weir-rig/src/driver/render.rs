@@ -13,7 +13,7 @@ use super::binding::{Binding, OriginBinding};
 use super::counters::CounterSource;
 use super::publish::Publication;
 use super::templates::Templates;
-use super::{Binary, CountersFile, Driver, Place, ProcessFile, ReadyFile, Serves, Step};
+use super::{Binary, CountersFile, Driver, Place, ProcessFile, ReadyFile, Serves, Step, wrong};
 use crate::digest::Digest;
 use crate::{Certificates, Credentials, Limits, Namespace, ProcessSpec, Ready, RigError};
 
@@ -60,7 +60,7 @@ impl Driver {
         let dir = &made(dir)?;
         let certificates = self.certificates(binding, dir)?;
         let templates = Templates::of_gateway(self, binding, certificates.as_ref(), dir)?;
-        let (files, config_sha256) = self.write(&self.file.steps, dir, &templates)?;
+        let (files, config_sha256) = written(&self.place, &self.file.steps, dir, &templates)?;
         let mut unequal = Vec::new();
         for text in &self.file.unequal {
             unequal.extend(Some(templates.text("unequal", text)?).filter(|text| !text.is_empty()));
@@ -134,7 +134,7 @@ impl Driver {
             return Ok(binding.certificates.clone());
         }
         let make = if tls.certificate_each { Certificates::make_each } else { Certificates::make };
-        make(&self.inside(dir, to)?, &binding.hosts).map(Some)
+        make(&inside(&self.place, dir, to)?, &binding.hosts).map(Some)
     }
 
     /// Writes the files of an upstream into `dir`, and returns how to launch it.
@@ -148,7 +148,7 @@ impl Driver {
         };
         let dir = &made(dir)?;
         let templates = Templates::of_origin(self, binding, dir)?;
-        let (files, config_sha256) = self.write(&origin.steps, dir, &templates)?;
+        let (files, config_sha256) = written(&self.place, &origin.steps, dir, &templates)?;
         let binary = |_: &ProcessFile| binding.binary.clone();
         let address = |name: &str| Some(if name == Place::LISTEN { binding.listen } else { binding.admin });
         let limits = |_: Role| binding.limits;
@@ -178,15 +178,6 @@ impl Driver {
         })
     }
 
-    fn write(
-        &self,
-        steps: &[Step],
-        dir: &Path,
-        templates: &Templates<'_>,
-    ) -> Result<(Vec<PathBuf>, String), RigError> {
-        written(steps, dir, templates, &|message, remedy| self.wrong(message, remedy))
-    }
-
     /// Rejects characters that have a meaning in one of the configuration languages, for every gateway alike.
     pub(super) fn check_topology(&self, binding: &Binding) -> Result<(), RigError> {
         let wrong = |what: &str, value: &str, remedy: &str| {
@@ -209,35 +200,23 @@ impl Driver {
         }
         Ok(())
     }
-
-    /// The path `to` in `dir`; other folders are rejected.
-    pub(super) fn inside(&self, dir: &Path, to: &str) -> Result<PathBuf, RigError> {
-        inside(dir, to, |message, remedy| self.wrong(message, remedy))
-    }
 }
 
-/// An error of a driver or service, from message and remedy.
-type Wrong<'a> = &'a dyn Fn(&str, &str) -> RigError;
-
-/// The path `to` in `dir`; other folders are rejected.
-pub(super) fn inside(
-    dir: &Path,
-    to: &str,
-    wrong: impl Fn(&str, &str) -> RigError,
-) -> Result<PathBuf, RigError> {
+/// The path `to` in `dir`; other folders are rejected, as an error in the file `place`.
+pub(super) fn inside(place: &str, dir: &Path, to: &str) -> Result<PathBuf, RigError> {
     let plain = Path::new(to).components().all(|component| matches!(component, Component::Normal(_)));
     if !plain || to.is_empty() {
-        return Err(wrong(&format!("`to: {to}` lies outside its folder"), "use a file name"));
+        return Err(wrong(place, &format!("`to: {to}` lies outside its folder"), "use a file name"));
     }
     Ok(dir.join(to))
 }
 
-/// Renders the files of `steps` into `dir`; returns their paths, and the hash over their names and contents.
+/// Renders the files of `steps`, which are those of the file `place`, into `dir`; returns their paths, and the hash over their names and contents.
 pub(super) fn written(
+    place: &str,
     steps: &[Step],
     dir: &Path,
     templates: &Templates<'_>,
-    wrong: Wrong<'_>,
 ) -> Result<(Vec<PathBuf>, String), RigError> {
     let mut files = Vec::new();
     let mut hash = Digest::new();
@@ -245,7 +224,7 @@ pub(super) fn written(
         // Certificates differ in each cell and are not part of the configuration. Other steps have no file;
         // unsupported ones were rejected when the driver was loaded.
         let Step::Render { template, to } = step else { continue };
-        let path = inside(dir, to, wrong)?;
+        let path = inside(place, dir, to)?;
         let text = templates.file(template)?;
         fs::write(&path, &text).map_err(|error| RigError::file(&path, error))?;
         hash.update(format!("{to}\0{}\0", text.len()));

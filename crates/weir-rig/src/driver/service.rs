@@ -6,13 +6,12 @@ use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use weir_document::Problem;
 use weir_results::Role;
 
 use super::form::{BinaryFile, Place, ProcessFile, Step};
 use super::render::{ProcessContext, inside, made, rendered_process, started, written};
 use super::templates::Templates;
-use super::{Binary, SERVICE_FILE, check_order};
+use super::{Binary, SERVICE_FILE, check_order, misnamed, wrong};
 use crate::{Certificates, Limits, Namespace, ProcessSpec, RigError};
 
 /// A service's file.
@@ -147,15 +146,11 @@ impl Service {
     }
 
     fn wrong(&self, message: &str, remedy: &str) -> RigError {
-        RigError::Driver(Problem::of(self.place.as_str(), message).help(remedy))
+        wrong(&self.place, message, remedy)
     }
 
     fn unknown<'a>(&self, what: &str, name: &str, known: impl Iterator<Item = &'a str>) -> RigError {
-        let message = format!("no {what} `{name}`");
-        match weir_document::nearest(name, known) {
-            Some(nearest) => self.wrong(&message, &format!("did you mean `{nearest}`?")),
-            None => self.wrong(&message, "correct the name"),
-        }
+        misnamed(&self.place, &format!("no {what} `{name}`"), name, known)
     }
 
     /// Finds its binaries, as a driver finds its own.
@@ -179,15 +174,11 @@ impl Service {
             _ => None,
         });
         let certificates = match to {
-            Some(to) => Some(Certificates::make(
-                &inside(dir, to, |message, remedy| self.wrong(message, remedy))?,
-                &[],
-            )?),
+            Some(to) => Some(Certificates::make(&inside(&self.place, dir, to)?, &[])?),
             None => None,
         };
         let templates = Templates::of_service(self, binding, certificates.as_ref(), dir)?;
-        let wrong = |message: &str, remedy: &str| self.wrong(message, remedy);
-        let (files, config_sha256) = written(&self.file.steps, dir, &templates, &wrong)?;
+        let (files, config_sha256) = written(&self.place, &self.file.steps, dir, &templates)?;
         let binary = |process: &ProcessFile| {
             let name = process.binary.as_ref().unwrap_or(&self.file.binaries[0].name);
             binding.binaries.get(name).cloned().unwrap_or_default()

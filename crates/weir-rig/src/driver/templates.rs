@@ -94,11 +94,9 @@ impl<'a> Templates<'a> {
     ) -> Result<Self, RigError> {
         let tls = certificates.map(|made| {
             context! {
-                ca => made.ca.display().to_string(),
-                certificate => made.server.display().to_string(),
-                key => made.server_key.display().to_string(),
                 client_certificate => made.client.display().to_string(),
                 client_key => made.client_key.display().to_string(),
+                ..of_server(made)
             }
         });
         let path = |binary: &Binary| binary.path.display().to_string();
@@ -133,15 +131,15 @@ impl<'a> Templates<'a> {
 
     /// Renders the template `name`.
     pub(super) fn file(&self, name: &str) -> Result<String, RigError> {
-        self.environment
-            .get_template(name)
-            .and_then(|template| template.render(&self.values))
-            .map_err(|error| self.error(name, &error))
+        self.file_of(name, &self.values)
     }
 
     /// Renders the template `name` with further values.
     pub(super) fn file_with(&self, name: &str, more: minijinja::Value) -> Result<String, RigError> {
-        let values = context! { ..more, ..self.values.clone() };
+        self.file_of(name, &context! { ..more, ..self.values.clone() })
+    }
+
+    fn file_of(&self, name: &str, values: &minijinja::Value) -> Result<String, RigError> {
         self.environment
             .get_template(name)
             .and_then(|template| template.render(values))
@@ -183,11 +181,18 @@ fn tls(certificates: &Certificates, binding: &Binding) -> minijinja::Value {
         }
     });
     context! {
+        certificates => each.collect::<Vec<_>>(),
+        client_certificate => binding.tls.is_some_and(|tls| tls.client_certificate),
+        ..of_server(certificates)
+    }
+}
+
+/// The paths of a server's certificate, its key, and what signed it.
+fn of_server(certificates: &Certificates) -> minijinja::Value {
+    context! {
         ca => certificates.ca.display().to_string(),
         certificate => certificates.server.display().to_string(),
         key => certificates.server_key.display().to_string(),
-        certificates => each.collect::<Vec<_>>(),
-        client_certificate => binding.tls.is_some_and(|tls| tls.client_certificate),
     }
 }
 

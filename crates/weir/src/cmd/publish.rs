@@ -9,8 +9,6 @@ use weir_lab::{PublishRecord, PublishSpec};
 use super::generate::{Args, read_spec, until_signalled, write_whole};
 use crate::failure::{Exit, Failure};
 
-/// Maximum time to connect, and for a flush.
-const TIMEOUT: Duration = Duration::from_secs(10);
 /// How often it looks for a signal.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
@@ -21,7 +19,8 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     let failed =
         |error: &dyn std::fmt::Display| Failure::environment(error.to_string(), "see the log of the service");
     let address = spec.address.parse().map_err(|error| failed(&error))?;
-    let publisher = weir_nats::Publisher::connect(address, TIMEOUT, || {}).map_err(|error| failed(&error))?;
+    let publisher =
+        weir_nats::Publisher::connect(address, weir_nats::TIMEOUT, || {}).map_err(|error| failed(&error))?;
     let (gap, every) = (Duration::from_nanos(spec.gap_ns), Duration::from_nanos(spec.every_ns));
     let messages = || spec.messages.iter().map(|(subject, content)| (subject.as_str(), content.as_str()));
     let mut record = PublishRecord::default();

@@ -1,5 +1,6 @@
 //! `weir render`: what would be run for a gateway, as files to read.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -75,10 +76,14 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     // A run without a seed of its own draws one, and with it the tokens.
     let seed = point.scenario.seed.unwrap_or_default();
     let addresses = Addresses { listen, admin: args.admin, origins: &origins };
-    let further = driver.file().addresses.iter().zip(args.admin.port().saturating_add(1)..);
-    let further =
-        further.map(|(name, port)| (name.clone(), SocketAddr::new(args.admin.ip(), port))).collect();
-    let services = services(&drivers, driver.name(), &args)?;
+    // Further addresses and services have the ports after the admin's.
+    let mut ports = args.admin.port().saturating_add(1)..;
+    let mut addressed = |names: &[String]| -> BTreeMap<String, SocketAddr> {
+        let with_ports = names.iter().zip(&mut ports);
+        with_ports.map(|(name, port)| (name.clone(), SocketAddr::new(args.admin.ip(), port))).collect()
+    };
+    let further = addressed(&driver.file().addresses);
+    let services = services(&drivers, driver.name(), &args.out, addressed)?;
     let outputs = services.iter().map(|(name, service)| (name.clone(), service.outputs.clone()));
     let bound = Binding {
         config,
@@ -127,18 +132,18 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-/// The services that the driver needs, rendered below the directory; their addresses are the ports after the admin's.
-fn services(drivers: &Drivers, driver: &str, args: &Args) -> Result<Vec<(String, RenderedService)>, Failure> {
-    let own = drivers.driver(driver)?.file().addresses.len() as u16;
-    let mut ports = args.admin.port().saturating_add(1).saturating_add(own)..;
+/// The services that the driver needs, rendered below the directory; `addressed` gives their addresses by name.
+fn services(
+    drivers: &Drivers,
+    driver: &str,
+    out: &Path,
+    mut addressed: impl FnMut(&[String]) -> BTreeMap<String, SocketAddr>,
+) -> Result<Vec<(String, RenderedService)>, Failure> {
     let mut rendered = Vec::new();
     for service in drivers.needed_by(driver)? {
         let file = service.file();
-        let names = file.addresses.iter().zip(&mut ports);
-        let addresses = names.map(|(name, port)| (name.clone(), SocketAddr::new(args.admin.ip(), port)));
         let bare = |binary: &BinaryFile| {
-            let (path, unknown) = (PathBuf::from(&binary.name), String::new());
-            (binary.name.clone(), Binary { path, version: unknown.clone(), sha256: unknown })
+            (binary.name.clone(), Binary { path: PathBuf::from(&binary.name), ..Binary::default() })
         };
         let binaries = service.locate().or_else(|error| match error {
             RigError::BinaryMissing { .. } => {
@@ -147,9 +152,9 @@ fn services(drivers: &Drivers, driver: &str, args: &Args) -> Result<Vec<(String,
             }
             error => Err(error),
         })?;
-        let binding =
-            ServiceBinding { addresses: addresses.collect(), binaries, ..ServiceBinding::default() };
-        rendered.push((service.name().to_owned(), service.render(&binding, &args.out.join(service.name()))?));
+        let addresses = addressed(&file.addresses);
+        let binding = ServiceBinding { addresses, binaries, ..ServiceBinding::default() };
+        rendered.push((service.name().to_owned(), service.render(&binding, &out.join(service.name()))?));
     }
     Ok(rendered)
 }
@@ -176,7 +181,7 @@ fn binary(driver: &Driver, given: Option<&Path>) -> Result<Binary, Failure> {
             note(format_args!("note: {error}; {}", error.remedy()));
             let name = driver.file().binary.as_ref().map_or_else(String::new, |binary| binary.name.clone());
             let path = given.map_or_else(|| name.into(), Path::to_owned);
-            Ok(Binary { path, version: String::new(), sha256: String::new() })
+            Ok(Binary { path, ..Binary::default() })
         }
         Err(error) => Err(error.into()),
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use weir_results::{HostBounds, HostProcess, HostShare, Manifest, Thresholds};
-use weir_rig::{Binary, CgroupVersion, Driver, Drivers, Rig, Service};
+use weir_rig::{Binary, CgroupVersion, Driver, Drivers, Rig, RigError, Service};
 
 use super::advice;
 use super::precision::Precision;
@@ -191,20 +191,18 @@ impl Examination {
 }
 
 fn gateway(driver: &Driver) -> Gateway {
-    let found = driver.locate(None);
-    let problem = found.as_ref().err().map(|error| format!("{error}; {}", error.remedy()));
-    with_binary(driver.name(), &driver.file().about, found.ok(), problem)
+    with_binary(driver.name(), &driver.file().about, driver.locate(None).map(Some))
 }
 
 /// A service, with the first of its binaries.
 fn service(service: &Service) -> Gateway {
-    let found = service.locate();
-    let problem = found.as_ref().err().map(|error| format!("{error}; {}", error.remedy()));
-    let binary = found.ok().and_then(|binaries| binaries.into_values().next());
-    with_binary(service.name(), &service.file().about, binary, problem)
+    let found = service.locate().map(|binaries| binaries.into_values().next());
+    with_binary(service.name(), &service.file().about, found)
 }
 
-fn with_binary(name: &str, about: &str, binary: Option<Binary>, problem: Option<String>) -> Gateway {
+fn with_binary(name: &str, about: &str, found: Result<Option<Binary>, RigError>) -> Gateway {
+    let problem = found.as_ref().err().map(|error| format!("{error}; {}", error.remedy()));
+    let binary = found.ok().flatten();
     Gateway {
         name: name.to_owned(),
         about: about.to_owned(),

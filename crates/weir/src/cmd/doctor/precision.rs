@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 use weir_analysis::compare::smallest_difference;
 use weir_analysis::quantity::percent_short;
-use weir_analysis::{Figure, Repeated, noise_margin, reason_name, summarize};
+use weir_analysis::{Figure, Repeated, join, noise_margin, reason_name, summarize};
 use weir_lab::{Bench, Observer, Overrides, Progress, Source};
 use weir_results::{ArrivalModel, Cell, CellKey, Measurement, Reason, Store, Thresholds};
 use weir_rig::{Binary, Drivers};
@@ -47,10 +47,10 @@ struct Repeats {
     p99: Vec<f64>,
 }
 
-/// Watches a run that nobody watches.
-struct Unseen;
+/// Reports no progress: the run is a part of `weir doctor`.
+struct Silent;
 
-impl Observer for Unseen {
+impl Observer for Silent {
     fn note(&self, _: &str) {}
     fn cell_started(&self, _: &CellKey, _: Progress) {}
     fn load_started(&self, _: &CellKey, _: &str, _: Duration) {}
@@ -83,7 +83,7 @@ impl Precision {
         let prepared = weir_lab::prepare(checked, drivers)?;
         let run = weir_lab::new_run(&prepared, Vec::new());
         let (weir, stop) = (Binary::own()?, Arc::new(AtomicBool::new(false)));
-        let bench = Bench { drivers, weir: &weir, stop: &stop, observer: &Unseen };
+        let bench = Bench { drivers, weir: &weir, stop: &stop, observer: &Silent };
         weir_lab::execute(&run, &prepared, &mut store, &bench)?;
         let summary = summarize(&run, &store.cells(&run.id)?);
         let failed = summary.failed.first().map(|failed| format!("{}: {}", failed.cause, failed.message));
@@ -123,26 +123,16 @@ impl Precision {
             all.into_iter().partition(|(_, _, is_bounded)| is_noisy && *is_bounded);
         let known: Vec<String> =
             known.iter().map(|(name, share, _)| format!("{} in {name}", of(*share))).collect();
-        let bounded: Vec<&str> = bounded.iter().map(|(name, ..)| *name).collect();
+        let bounded: Vec<String> = bounded.iter().map(|(name, ..)| (*name).to_owned()).collect();
         let mut words = format!("A {MINUTES:.0}-minute comparison of two gateways on this host ");
         words += &match known.is_empty() {
             true => "detects no difference reliably.".to_owned(),
-            false => format!("detects differences of at least {} (80 % power).", and(&known)),
+            false => format!("detects differences of at least {} (80 % power).", join(&known)),
         };
         if !bounded.is_empty() {
-            words += &format!(" At the current host noise, weir reports only bounds of {}.", and(&bounded));
+            words += &format!(" At the current host noise, weir reports only bounds of {}.", join(&bounded));
         }
         words
-    }
-}
-
-/// `a, b and c`.
-fn and(all: &[impl AsRef<str>]) -> String {
-    let all: Vec<&str> = all.iter().map(AsRef::as_ref).collect();
-    match all.as_slice() {
-        [] => String::new(),
-        [one] => (*one).to_owned(),
-        [first @ .., last] => format!("{} and {last}", first.join(", ")),
     }
 }
 

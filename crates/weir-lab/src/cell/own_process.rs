@@ -1,0 +1,73 @@
+//! A process of weir's own for a load: a specification in, a record out.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use weir_results::Role;
+use weir_rig::{Binary, Limits, Namespace, ProcessSpec, Ready};
+
+use super::error::{CellError, failed, file_failed};
+
+/// How it is run.
+pub(crate) struct OwnProcess {
+    /// Its name among the parts of the cell.
+    pub(crate) name: &'static str,
+    pub(crate) role: Role,
+    /// The subcommand of weir.
+    pub(crate) command: &'static str,
+    pub(crate) weir: Binary,
+    pub(crate) limits: Limits,
+    pub(crate) is_urgent: bool,
+    pub(crate) namespace: Option<Namespace>,
+}
+
+/// Its files.
+pub(crate) struct OwnFiles {
+    pub(crate) spec: PathBuf,
+    pub(crate) record: PathBuf,
+    pub(crate) log: PathBuf,
+}
+
+impl OwnProcess {
+    /// Writes its specification; returns how to launch it in the folder `dir`.
+    pub(crate) fn prepare(
+        &self,
+        dir: &Path,
+        files: &OwnFiles,
+        spec: &impl Serialize,
+    ) -> Result<ProcessSpec, CellError> {
+        let text = serde_json::to_vec(spec).expect("a specification is a tree of plain values");
+        std::fs::write(&files.spec, text).map_err(|error| file_failed("write", &files.spec, &error))?;
+        let argument = |path: &Path| path.display().to_string();
+        let (weir, spec, record) =
+            (argument(&self.weir.path), argument(&files.spec), argument(&files.record));
+        Ok(ProcessSpec {
+            name: self.name.into(),
+            role: self.role,
+            binary: self.weir.clone(),
+            config_sha256: None,
+            command: vec![weir, self.command.into(), "--spec".into(), spec, "--record".into(), record],
+            env: vec![],
+            dir: dir.to_path_buf(),
+            log: files.log.clone(),
+            limits: self.limits,
+            is_urgent: self.is_urgent,
+            cpus: None,
+            ready: Ready::None,
+            ready_timeout: Duration::ZERO,
+            listens: vec![],
+            namespace: self.namespace.clone(),
+        })
+    }
+}
+
+/// Reads the record of the process `name`.
+pub(crate) fn read_record<T: DeserializeOwned>(path: &Path, name: &str) -> Result<T, CellError> {
+    let text = std::fs::read(path).map_err(|error| file_failed("read", path, &error))?;
+    serde_json::from_slice(&text).map_err(|error| {
+        let message = format!("{}: cannot read the record of {name}: {error}", path.display());
+        failed("generator", &message, "report this as a bug", "")
+    })
+}

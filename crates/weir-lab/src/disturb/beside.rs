@@ -1,0 +1,59 @@
+//! A process of weir's own beside a load.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use weir_results::Part;
+use weir_rig::Running;
+
+use super::LoadContext;
+use crate::cell::error::CellError;
+use crate::cell::own_process::{OwnFiles, OwnProcess, read_record};
+
+/// How long it may take to write its record.
+const STOP_GRACE: Duration = Duration::from_secs(5);
+
+/// How it is run, and the process while a load runs.
+pub(super) struct ProcessBeside {
+    process: OwnProcess,
+    /// With the file of its record.
+    running: Option<(Running, PathBuf)>,
+}
+
+impl ProcessBeside {
+    pub(super) fn new(process: OwnProcess) -> Self {
+        Self { process, running: None }
+    }
+
+    /// Starts it before the generator.
+    pub(super) fn start(
+        &mut self,
+        load: &mut LoadContext<'_>,
+        spec: &impl Serialize,
+    ) -> Result<(), CellError> {
+        let file = |end: &str| load.dir.join(format!("{}.{}.{end}", load.load, self.process.command));
+        let files = OwnFiles { spec: file("json"), record: file("record.json"), log: file("log") };
+        let running = load.rig.launch(&self.process.prepare(load.dir, &files, spec)?)?;
+        load.sampler.join(&running);
+        self.running = Some((running, files.record));
+        Ok(())
+    }
+
+    /// Ends it, and reads its record; `None` if it does not run.
+    pub(super) fn end<T: DeserializeOwned>(&mut self) -> Result<Option<(Part, T)>, CellError> {
+        let Some((mut running, record)) = self.running.take() else { return Ok(None) };
+        if let Some(failure) = running.failure() {
+            return Err(failure.into());
+        }
+        let part = running.part();
+        running.stop(STOP_GRACE);
+        Ok(Some((part, read_record(&record, self.process.name)?)))
+    }
+
+    /// Ends it, and reads nothing.
+    pub(super) fn abandon(&mut self) {
+        self.running = None;
+    }
+}
