@@ -4,7 +4,7 @@
 //! samples and limits both.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -37,7 +37,7 @@ pub struct BurnerRecord {
 }
 
 /// Starts a burner that uses `share` of the CPU time of this process and keeps a [`BurnerRecord`] in the file `record`, and
-/// then becomes `command`. Returns only if that fails.
+/// then becomes `command`, when the burner has begun. Returns only if that fails.
 pub fn exec_with_burner(share: f64, record: &Path, command: &[String]) -> io::Error {
     let Some((program, arguments)) = command.split_first() else {
         return io::Error::new(io::ErrorKind::InvalidInput, "there is no command");
@@ -47,15 +47,18 @@ pub fn exec_with_burner(share: f64, record: &Path, command: &[String]) -> io::Er
         let of = getpid().to_string();
         let mut burner = Command::new(weir);
         burner.args(["burn", "--share", &share, "--of", &of, "--record"]).arg(record);
-        burner.stdin(Stdio::null()).stdout(Stdio::null()).spawn()
+        let mut burner = burner.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+        let begun = burner.stdout.take().map_or(Ok(()), |mut output| output.read_exact(&mut [0]));
+        begun.map_err(|_| io::Error::other("the process that uses CPU time ended at once"))
     });
     match started {
-        Ok(_) => Command::new(program).args(arguments).exec(),
+        Ok(()) => Command::new(program).args(arguments).exec(),
         Err(error) => error,
     }
 }
 
-/// Uses `share` of the CPU time that the session of the parent `pid` uses from now on, until the parent ends.
+/// Uses `share` of the CPU time that the session of the parent `pid` uses from now on, until the parent ends. Writes a line
+/// to standard output when its record can be read.
 ///
 /// # Errors
 /// If `pid` is not the parent, the kernel does not tell about it, or the record cannot be written.
@@ -70,15 +73,19 @@ pub fn burn(share: f64, record: &Path, pid: i32) -> io::Result<()> {
     let mut used = Used { leader, living: Vec::new(), started: Instant::now(), looked: None };
     let (before, own_before) = (used.total(), own_cpu());
     let file = File::create(record)?;
+    // A fixed length, so that each record replaces the one before whole.
+    let keep = |used: Duration, burned: Duration| {
+        let [used, burned] = [used, burned].map(|time| Time(time).as_ns());
+        file.write_all_at(format!("{used:020} {burned:020}\n").as_bytes(), 0)
+    };
+    keep(Duration::ZERO, Duration::ZERO)?;
+    io::stdout().write_all(b"\n")?;
     while getppid() == parent {
         let used = used.total().saturating_sub(before);
         while own_cpu().saturating_sub(own_before) < used.mul_f64(share) {
             std::hint::spin_loop();
         }
-        let burned = own_cpu().saturating_sub(own_before);
-        let [used, burned] = [used, burned].map(|time| Time(time).as_ns());
-        // A fixed length, so that each record replaces the one before whole.
-        file.write_all_at(format!("{used:020} {burned:020}\n").as_bytes(), 0)?;
+        keep(used, own_cpu().saturating_sub(own_before))?;
         thread::sleep(EVERY);
     }
     Ok(())
