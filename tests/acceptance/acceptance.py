@@ -38,6 +38,7 @@ def parse_arguments():
     parser.add_argument("--bin-dir", type=pathlib.Path, default=surroundings.BUILT, help="where weir was built")
     parser.add_argument("--only", action="append", metavar="WORD", help="checks and rows with this in their name")
     parser.add_argument("--quick", action="store_true", help="shorter runs, for a first look")
+    parser.add_argument("--patterns", type=lambda names: names.split(","), metavar="A,B", help="patterns of noise for `noise_is_bounded`")
     parser.add_argument("--list", action="store_true", help="print the names and end")
     return parser.parse_args()
 
@@ -63,7 +64,7 @@ def main():
     print(surroundings.environment(binaries), flush=True)
     failed = []
     with tempfile.TemporaryDirectory(prefix="weir-acceptance-") as folder, Processes() as processes:
-        rig = Rig(processes, binaries, pathlib.Path(folder), arguments.quick)
+        rig = Rig(processes, binaries, pathlib.Path(folder), arguments.quick, arguments.patterns)
         for name, check in checks:
             if not passes(name, check.__doc__.splitlines()[0], check, rig)[0]:
                 failed.append(name)

@@ -36,8 +36,9 @@ def balanced(requests):
 class Rig:
     """The programs under test: servers on the first CPU, tools on the last; and a folder for what they write."""
 
-    def __init__(self, processes, binaries, folder, quick):
-        self.processes, self.binaries, self.folder, self.quick = processes, binaries, folder, quick
+    def __init__(self, processes, binaries, folder, quick, patterns=None):
+        self.processes, self.binaries, self.folder = processes, binaries, folder
+        self.quick, self.patterns = quick, patterns
         self.weir = str(binaries["weir"])
         self.server_cpu, self.load_cpu = placement()
         self.servers = Servers(processes, binaries, folder)
