@@ -35,7 +35,7 @@ peers-all:
 
 lint:
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --features weir/nats --locked -- -D warnings
+	cargo clippy --workspace --all-targets --features weir/services --locked -- -D warnings
 	scripts/tidy.py
 
 fmt:
@@ -74,7 +74,7 @@ cgroup-v2:
 
 # Measured acceptance: real runs whose figures are checked; repeats what the host disturbed. Needs oha (peers-all).
 acceptance: peers
-	cargo build --release --locked -p weir -p weir-gateway --features weir/nats
+	cargo build --release --locked -p weir -p weir-gateway --features weir/services
 	python3 tests/acceptance/acceptance.py
 
 # What every load tool reports for an origin whose delays are known; writes docs/accuracy.md. Needs peers-all.

@@ -29,7 +29,7 @@ def changed_crates():
 
 def unit_tests(crates):
     """Builds the unit tests of the whole workspace, as `make test` does, and gives the executables of `crates`."""
-    command = ["cargo", "test", "--locked", "--workspace", "--features", "weir/nats", "--lib", "--bins", "--no-run", "--message-format=json"]
+    command = ["cargo", "test", "--locked", "--workspace", "--features", "weir/services", "--lib", "--bins", "--no-run", "--message-format=json"]
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     if done.returncode != 0:
         sys.exit(done.returncode)
@@ -53,7 +53,7 @@ def main():
     if unknown := [crate for crate in crates if not (ROOT / "crates" / crate / "Cargo.toml").exists()]:
         sys.exit(f"check: no crate is named {', '.join(unknown)}; crates are the folders of crates/")
     good = step("fmt", ["cargo", "fmt", "--all", "--check"])
-    good &= step("clippy", ["cargo", "clippy", "--quiet", "--workspace", "--all-targets", "--features", "weir/nats", "--locked", "--", "-D", "warnings"])
+    good &= step("clippy", ["cargo", "clippy", "--quiet", "--workspace", "--all-targets", "--features", "weir/services", "--locked", "--", "-D", "warnings"])
     good &= step("tidy", ["scripts/tidy.py"])
     if not crates:
         print("check: no crate changed; name one, as in `scripts/check.py weir-http`, to run its unit tests")

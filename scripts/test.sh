@@ -7,5 +7,5 @@ python3 -m unittest discover -s bench
 python3 -m unittest discover -s scripts
 # This builds the programs too: both have integration tests. A `cargo build` before would compile half of it twice, since
 # tests ask for more features of some dependencies.
-scripts/times.py "make test: compiling" cargo test --workspace --features weir/nats --locked --no-run
-exec scripts/times.py "make test: running the tests" cargo test --workspace --features weir/nats --locked --no-fail-fast
+scripts/times.py "make test: compiling" cargo test --workspace --features weir/services --locked --no-run
+exec scripts/times.py "make test: running the tests" cargo test --workspace --features weir/services --locked --no-fail-fast

@@ -118,7 +118,8 @@ fn a_service_without_its_program_fails_its_gateway_by_name() {
     assert!(error.contains("bus cannot be measured: nats: program `no-such-server` not found"), "{error}");
     assert!(error.contains("make peers"), "{error}");
     let doctor = json(&finish(weir(folder, &["doctor", "--quick", "--json", "--db", "weir.db"])));
-    let nats = &doctor["services"][0];
+    let services = doctor["services"].as_array().unwrap();
+    let nats = services.iter().find(|service| service["name"] == "nats").unwrap();
     assert!(nats["name"] == "nats" && nats["version"].is_string() && nats["problem"].is_null(), "{nats}");
 }
 
@@ -128,7 +129,7 @@ fn drivers_with_unknown_services_are_refused() {
     let driver = std::fs::read_to_string(format!("{DRIVERS}/driver.yaml")).unwrap();
     let refused = |driver: &str, said: &str| {
         std::fs::write(folder.path().join("driver.yaml"), driver).unwrap();
-        for name in ["gateway.py", "route.json"] {
+        for name in ["gateway.py", "follow.py", "route.json"] {
             std::fs::copy(format!("{DRIVERS}/{name}"), folder.path().join(name)).unwrap();
         }
         let options = ["run", "quickstart", "--plan", "--drivers", folder.path().to_str().unwrap()];

@@ -3,6 +3,7 @@
 //! To add one, write a file below `findings/` and list it in [`FINDERS`].
 
 mod added_latency;
+mod amplification;
 mod capacity;
 mod changes;
 mod failover;
@@ -66,6 +67,7 @@ const FINDERS: &[Finder] = &[
     registrations::FINDER,
     capacity::FINDER,
     added_latency::FINDER,
+    amplification::FINDER,
     per_core::FINDER,
 ];
 

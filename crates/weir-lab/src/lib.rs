@@ -18,6 +18,8 @@ pub mod scenario;
 mod source;
 
 pub use bounds::read_bounds;
+pub use cell::origin::secure_origin;
+pub use cell::service::service_binding;
 pub use cell::start::{Addresses, binding};
 pub use check::Known;
 pub use error::LabError;

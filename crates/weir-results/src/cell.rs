@@ -313,6 +313,10 @@ pub struct Counters {
     /// The delay that the origin says it gave in the mean; `None` where it was told to give none.
     #[serde(default)]
     pub origin_delay_ns_mean: Option<u64>,
+    /// All requests that the origin received, by kind, where it counts kinds: those of clients, and those that the gateway
+    /// made of its own.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub origin_by_kind: BTreeMap<String, u64>,
 }
 
 /// Share of the host's CPU that went elsewhere, over the phase; of all cores, 0..=1.

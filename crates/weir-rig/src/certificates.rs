@@ -1,7 +1,7 @@
 //! Certificates and tokens of a cell: a CA, a server certificate for all hosts of the gateway or one per host, a client
 //! certificate, and tokens derived from the seed of the run.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -18,6 +18,7 @@ use weir_document::Problem;
 
 use crate::RigError;
 use crate::digest::sha256_hex;
+use crate::driver::Subject;
 
 const DAY: Duration = Duration::from_secs(86_400);
 /// Tolerates clocks of other hosts that are slightly behind.
@@ -30,6 +31,9 @@ const NAMES_MAX: usize = 64;
 
 /// The folder of certificates for single hosts.
 const DOMAINS: &str = "domains";
+
+/// The common name of the client certificate.
+pub(crate) const CLIENT: &str = "weir rig client";
 
 /// Length of a token; it has as many bits as a random UUID.
 const TOKEN_LETTERS: usize = 32;
@@ -51,6 +55,8 @@ pub struct Certificates {
     pub each: Vec<DomainCertificate>,
     /// A second server certificate and its key, for a renewal; `None` if each host has its own.
     pub renewed: Option<CertificateFiles>,
+    /// Further client certificates, by name.
+    pub clients: BTreeMap<String, CertificateFiles>,
 }
 
 /// The certificate of one host.
@@ -72,10 +78,28 @@ impl Certificates {
     /// [`RigError::File`] or [`RigError::DiskFull`] if a file cannot be written, [`RigError::Driver`] for names that a
     /// certificate cannot have.
     pub fn make(dir: &Path, hosts: &[String]) -> Result<Self, RigError> {
+        Self::make_for(dir, hosts, &BTreeMap::new())
+    }
+
+    /// As [`Certificates::make`], with further client certificates for the subjects `clients`.
+    ///
+    /// # Errors
+    /// As [`Certificates::make`].
+    pub fn make_for(
+        dir: &Path,
+        hosts: &[String],
+        clients: &BTreeMap<String, Subject>,
+    ) -> Result<Self, RigError> {
         let authority = Authority::new(dir)?;
         let server = authority.server("server", &names(hosts))?;
         let renewed = authority.server("renewed", &names(hosts))?;
-        Ok(Self { renewed: Some(renewed), ..authority.finish(server, Vec::new())? })
+        let client = |(name, subject): (&String, &Subject)| {
+            let files =
+                authority.sign(&format!("client-{name}"), &[], subject, ExtendedKeyUsagePurpose::ClientAuth);
+            Ok((name.clone(), files?))
+        };
+        let clients = clients.iter().map(client).collect::<Result<_, RigError>>()?;
+        Ok(Self { renewed: Some(renewed), clients, ..authority.finish(server, Vec::new())? })
     }
 
     /// Creates all files, with a certificate and a key for each of `hosts`.
@@ -117,8 +141,9 @@ impl Certificates {
 
     /// All files, each once.
     pub fn paths(&self) -> Vec<&Path> {
-        let renewed = self.renewed.iter().flat_map(|renewed| [&renewed.certificate, &renewed.key]);
-        let own = [&self.ca, &self.client, &self.client_key].into_iter().chain(renewed);
+        let further = self.renewed.iter().chain(self.clients.values());
+        let further = further.flat_map(|files| [&files.certificate, &files.key]);
+        let own = [&self.ca, &self.client, &self.client_key].into_iter().chain(further);
         let each: Vec<&PathBuf> = match self.each.as_slice() {
             [] => vec![&self.server, &self.server_key],
             each => each.iter().flat_map(|one| [&one.certificate, &one.key]).collect(),
@@ -167,7 +192,8 @@ impl<'a> Authority<'a> {
 
     /// Signs a server certificate for `names`; returns the paths of certificate and key.
     fn server(&self, file: &str, names: &[String]) -> Result<CertificateFiles, RigError> {
-        self.sign(file, names, "weir rig gateway", ExtendedKeyUsagePurpose::ServerAuth)
+        let subject = Subject { name: "weir rig gateway".into(), organization: None };
+        self.sign(file, names, &subject, ExtendedKeyUsagePurpose::ServerAuth)
     }
 
     /// Writes the CA certificate and the client certificate.
@@ -178,12 +204,22 @@ impl<'a> Authority<'a> {
     ) -> Result<Certificates, RigError> {
         let names = ["client.gateway.test".to_owned()];
         let purpose = ExtendedKeyUsagePurpose::ClientAuth;
+        let subject = Subject { name: CLIENT.into(), organization: None };
         let CertificateFiles { certificate: client, key: client_key } =
-            self.sign("client", &names, "weir rig client", purpose)?;
+            self.sign("client", &names, &subject, purpose)?;
         let CertificateFiles { certificate: server, key: server_key } = server;
         let ca = self.dir.join("ca.pem");
         write_private(&ca, &self.issuer.pem())?;
-        Ok(Certificates { ca, server, server_key, client, client_key, each, renewed: None })
+        Ok(Certificates {
+            ca,
+            server,
+            server_key,
+            client,
+            client_key,
+            each,
+            renewed: None,
+            clients: BTreeMap::new(),
+        })
     }
 
     /// Writes a certificate for `names` as `FILE.pem`, and its key; returns both paths.
@@ -191,12 +227,15 @@ impl<'a> Authority<'a> {
         &self,
         file: &str,
         names: &[String],
-        common: &str,
+        subject: &Subject,
         purpose: ExtendedKeyUsagePurpose,
     ) -> Result<CertificateFiles, RigError> {
         let made = || {
             let mut leaf = dated(CertificateParams::new(names.to_vec())?);
-            leaf.distinguished_name.push(DnType::CommonName, common);
+            leaf.distinguished_name.push(DnType::CommonName, subject.name.as_str());
+            if let Some(organization) = &subject.organization {
+                leaf.distinguished_name.push(DnType::OrganizationName, organization.as_str());
+            }
             leaf.extended_key_usages = vec![purpose];
             leaf.key_usages = vec![KeyUsagePurpose::DigitalSignature];
             leaf.use_authority_key_identifier_extension = true;

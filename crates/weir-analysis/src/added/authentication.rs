@@ -19,6 +19,7 @@ use super::bias::{Claim, claim};
 const TLS: &str = "topology.tls";
 const CLIENT_CERTIFICATE: &str = "topology.client_certificate";
 const BEARER: &str = "topology.bearer";
+const TOKEN_CACHE: &str = "topology.token_cache";
 
 /// What a client shows, in words, where it shows nothing.
 const NONE: &str = "none";
@@ -49,51 +50,64 @@ pub struct CostRow {
     pub more_ns: Vec<(String, Figure)>,
 }
 
-/// How the clients of `gateway` were authenticated in a load. The upstream that stands in a direct cell asks for nothing:
-/// there it is what was spoken.
+/// How the clients of `gateway` were authenticated in a load. weir's own upstream asks for nothing in a direct cell: there it
+/// is what was spoken. A service asks there what it asks behind a gateway.
 pub(super) fn spoken(run: &Run, axes: &Axes, gateway: &str, measurement: &Measurement) -> String {
-    if !is_baseline(gateway) {
+    let is_service = !measurement.counters.origin_by_kind.is_empty();
+    if !is_baseline(gateway) || is_service {
         return asked(run, axes);
     }
     let tls = measurement.record.result.tls.is_some();
     if tls { "TLS".into() } else { NONE.into() }
 }
 
-/// How the gateways of a point authenticate clients, in words.
-fn asked(run: &Run, axes: &Axes) -> String {
-    let is_on = |path: &str| {
-        let pointer = format!("/{}", path.replace('.', "/"));
-        let value = axes.get(path).or_else(|| run.scenario.pointer(&pointer));
-        match value {
-            None | Some(Value::Null | Value::Bool(false)) => false,
-            Some(Value::String(word)) => !["none", "off"].contains(&word.as_str()),
-            Some(Value::Number(number)) => number.as_f64() != Some(0.0),
-            Some(_) => true,
-        }
+/// A field of the scenario at a point of the axes.
+fn value<'a>(run: &'a Run, axes: &'a Axes, path: &str) -> Option<&'a Value> {
+    let pointer = format!("/{}", path.replace('.', "/"));
+    axes.get(path).or_else(|| run.scenario.pointer(&pointer))
+}
+
+/// How clients are authenticated at a point, in words.
+pub(crate) fn asked(run: &Run, axes: &Axes) -> String {
+    let is_on = |path: &str| match value(run, axes, path) {
+        None | Some(Value::Null | Value::Bool(false)) => false,
+        Some(Value::String(word)) => !["none", "off"].contains(&word.as_str()),
+        Some(Value::Number(number)) => number.as_f64() != Some(0.0),
+        Some(_) => true,
     };
     let transport = match (is_on(TLS), is_on(CLIENT_CERTIFICATE)) {
-        (true, true) => Some("TLS client certificate"),
-        (true, false) => Some("TLS"),
+        (true, true) => Some("TLS client certificate".to_owned()),
+        (true, false) => Some("TLS".to_owned()),
         (false, _) => None,
     };
-    let shown: Vec<&str> = transport.into_iter().chain(is_on(BEARER).then_some("bearer token")).collect();
+    let cache = value(run, axes, TOKEN_CACHE).and_then(Value::as_str);
+    let token = is_on(BEARER).then(|| match cache {
+        Some(time) => format!("bearer token cached for {time}"),
+        None => "bearer token".to_owned(),
+    });
+    let shown: Vec<String> = transport.into_iter().chain(token).collect();
     if shown.is_empty() { NONE.into() } else { shown.join(", ") }
 }
 
-/// What each way costs beside none, at each load that was measured with both.
+/// What each way costs beside none, at each load that was measured with both; beside a client certificate where nothing was
+/// measured with none, because the upstream asks for more.
 pub(super) fn costs(run: &Run, groups: &[Group<'_>], points: &[Point]) -> Vec<AuthenticationCost> {
     let mut costs = Vec::new();
+    let is_least = |way: &str| groups.iter().any(|group| asked(run, group.axes) == way);
+    let Some(least) = [NONE, "TLS client certificate"].into_iter().find(|way| is_least(way)) else {
+        return costs;
+    };
     // Groups and points stand in the same order.
     for (with, point) in groups.iter().zip(points).filter(|(_, point)| point.bias.is_some()) {
         let authentication = asked(run, with.axes);
-        if authentication == NONE {
+        if authentication == least {
             continue;
         }
         let others = without_authentication(with.axes);
         let plain = groups.iter().zip(points).find(|(group, _)| {
             group.load == with.load
                 && without_authentication(group.axes) == others
-                && asked(run, group.axes) == NONE
+                && asked(run, group.axes) == least
         });
         let Some((without, plain)) = plain else { continue };
         let rows: Vec<CostRow> = with
@@ -105,7 +119,7 @@ pub(super) fn costs(run: &Run, groups: &[Group<'_>], points: &[Point]) -> Vec<Au
                 Some(CostRow { gateway: (*gateway).to_owned(), more_ns })
             })
             .collect();
-        let said = conclude(&authentication, &rows, point, plain);
+        let said = conclude(&authentication, least, &rows, point, plain);
         let conclusion =
             said.map(|said| format!("{}, p50: {said}.", at(with.load, with.rate_per_s, &others)));
         costs.push(AuthenticationCost {
@@ -131,7 +145,7 @@ pub(super) fn apart(run: &Run, axes: &Axes) -> (Option<String>, Axes) {
 }
 
 fn without_authentication(axes: &Axes) -> Axes {
-    let is_other = |path: &str| ![TLS, CLIENT_CERTIFICATE, BEARER].contains(&path);
+    let is_other = |path: &str| ![TLS, CLIENT_CERTIFICATE, BEARER, TOKEN_CACHE].contains(&path);
     axes.iter()
         .filter(|(path, _)| is_other(path))
         .map(|(path, value)| (path.clone(), value.clone()))
@@ -139,7 +153,13 @@ fn without_authentication(axes: &Axes) -> Axes {
 }
 
 /// What a way costs each gateway at the median, where that is beyond what the rig makes of nothing at either point.
-fn conclude(authentication: &str, rows: &[CostRow], with: &Point, without: &Point) -> Option<String> {
+fn conclude(
+    authentication: &str,
+    base: &str,
+    rows: &[CostRow],
+    with: &Point,
+    without: &Point,
+) -> Option<String> {
     let least = |point: &Point| point.bias.as_ref().and_then(|bias| bias.least_ns("p50"));
     let least_ns = least(with).zip(least(without)).map(|(one, other)| one.max(other));
     let (mut told, mut untold) = (Vec::new(), Vec::new());
@@ -153,7 +173,8 @@ fn conclude(authentication: &str, rows: &[CostRow], with: &Point, without: &Poin
     }
     let mut words = Vec::new();
     if !told.is_empty() {
-        words.push(format!("{authentication} costs {} more", join(&told)));
+        let than = if base == NONE { String::new() } else { format!(" than {base}") };
+        words.push(format!("{authentication} costs {} more{than}", join(&told)));
     }
     if !untold.is_empty() {
         words.push(format!("{authentication} costs {} nothing measurable", join(&untold)));
@@ -189,5 +210,7 @@ mod tests {
         );
         check(json!({ "tls": true, "bearer": 100 }), &[], "TLS, bearer token");
         check(json!({ "bearer": 0 }), &[], "none");
+        let cached = [(TOKEN_CACHE, json!("600s"))];
+        check(json!({ "tls": true, "bearer": 1 }), &cached, "TLS, bearer token cached for 600s");
     }
 }

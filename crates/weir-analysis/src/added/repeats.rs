@@ -1,7 +1,7 @@
 //! Every repeat of an open load as a row: what the client saw, and what gateway and upstream were asked.
 
 use serde::Serialize;
-use weir_results::{Reason, Run, is_baseline};
+use weir_results::{Counters, Reason, Run, is_baseline};
 
 use crate::figures::figure::Sample;
 use crate::points::axes::Axes;
@@ -53,7 +53,7 @@ pub(super) fn rows(run: &Run, group: &Group<'_>) -> Vec<RepeatRow> {
             latency_ns: LATENCIES.map(|name| (name.to_owned(), repeat.latency(name))).to_vec(),
             gateway_per_s: counted(repeat, measurement.counters.gateway_requests)
                 .filter(|_| !is_baseline(gateway)),
-            upstream_per_s: counted(repeat, measurement.counters.origin_requests),
+            upstream_per_s: counted(repeat, upstream(&measurement.counters)),
             reasons: repeat.reasons(Metric::Latency).to_vec(),
         }
     };
@@ -61,6 +61,12 @@ pub(super) fn rows(run: &Run, group: &Group<'_>) -> Vec<RepeatRow> {
         repeats.iter().map(|repeat| row(gateway, repeat)).collect::<Vec<_>>()
     };
     group.rows.iter().flat_map(of_gateway).collect()
+}
+
+/// The requests that the upstream was asked, those of the gateway's own included where it counts kinds.
+fn upstream(counters: &Counters) -> Option<u64> {
+    let by_kind = &counters.origin_by_kind;
+    if by_kind.is_empty() { counters.origin_requests } else { Some(by_kind.values().sum()) }
 }
 
 /// The rate within the phase of what somebody counted over the whole load: as many for each answer as there were for

@@ -109,6 +109,7 @@ pub(crate) fn agreeing(record: &LoadRecord) -> Counters {
         gateway_requests: Some(record.whole.sent),
         origin_requests: Some(record.whole.sent),
         origin_delay_ns_mean: None,
+        origin_by_kind: BTreeMap::new(),
     }
 }
 

@@ -12,7 +12,7 @@ use weir_results::{
     Counters, HostBounds, Judgement, LoadRecord, Measurement, Part, Role, Thresholds, Usage, last_words,
 };
 use weir_rig::prometheus::{Span, WallClock};
-use weir_rig::{Binary, CounterSource, Namespace, Rig, Running, Sampler, Samples};
+use weir_rig::{Binary, Counted, CounterSource, Namespace, Rig, Running, Sampler, Samples};
 
 use super::error::{CellError, failed};
 use super::origin::Delays;
@@ -81,6 +81,29 @@ struct Generated {
     generator: Part,
     /// Processes of disturbances.
     others: Vec<Part>,
+}
+
+/// What gateway and origin have counted since their start; `None` where there is no usable counter.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Readings {
+    gateway: Option<u64>,
+    origin: Option<Counted>,
+}
+
+impl Readings {
+    fn origin_requests(&self) -> Option<u64> {
+        self.origin.as_ref().map(|counted| counted.requests)
+    }
+
+    /// The origin's requests of each kind since `before`, without kinds that had none.
+    fn origin_by_kind_since(&self, before: &Self) -> BTreeMap<String, u64> {
+        let (Some(now), Some(before)) = (&self.origin, &before.origin) else { return BTreeMap::new() };
+        let since = |(kind, count): (&String, &u64)| {
+            let since = count.saturating_sub(before.by.get(kind).copied().unwrap_or(0));
+            (since > 0).then(|| (kind.clone(), since))
+        };
+        now.by.iter().filter_map(since).collect()
+    }
 }
 
 /// What is known of a load besides the generator's process.
@@ -252,17 +275,17 @@ impl LoadRunner<'_> {
     }
 
     /// What gateway and origin have counted so far, as far as their counters are usable.
-    fn count(&self, unusable: UnusableCounters) -> Result<(Option<u64>, Option<u64>), CellError> {
+    fn count(&self, unusable: UnusableCounters) -> Result<Readings, CellError> {
         let counter = self.gateway_counter.filter(|_| !unusable.gateway);
         let gateway = counter.map(CounterSource::read).transpose()?.flatten();
         let origin = if unusable.origin { None } else { total(self.origin_counters)? };
-        Ok((gateway, origin))
+        Ok(Readings { gateway, origin })
     }
 
     /// Reads the counters until they agree with the generator, or no longer change.
     fn settle(
         &self,
-        before: (Option<u64>, Option<u64>),
+        before: Readings,
         record: &LoadRecord,
         unusable: UnusableCounters,
         own: OwnRequests,
@@ -273,10 +296,13 @@ impl LoadRunner<'_> {
         let (mut last, mut equal) = (None, 0);
         loop {
             let now = self.count(unusable)?;
-            let gateway = since(now.0, before.0).map(|count| own.subtracted_from_gateway(count, sent));
-            let origin = since(now.1, before.1).map(|count| own.subtracted_from_origin(count, sent));
+            let gateway =
+                since(now.gateway, before.gateway).map(|count| own.subtracted_from_gateway(count, sent));
+            let origin = since(now.origin_requests(), before.origin_requests());
+            let origin = origin.map(|count| own.subtracted_from_origin(count, sent));
             let agree = [gateway, origin].into_iter().flatten().all(|count| count == sent);
-            equal = if last == Some(now) { equal + 1 } else { 0 };
+            equal = if last.as_ref() == Some(&now) { equal + 1 } else { 0 };
+            let origin_by_kind = now.origin_by_kind_since(&before);
             last = Some(now);
             if agree || equal >= SETTLED_READINGS || Instant::now() >= deadline {
                 return Ok(Counters {
@@ -285,6 +311,7 @@ impl LoadRunner<'_> {
                     gateway_requests: gateway,
                     origin_requests: origin,
                     origin_delay_ns_mean: None,
+                    origin_by_kind,
                 });
             }
             thread::sleep(SETTLE_EVERY);

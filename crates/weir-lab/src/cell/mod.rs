@@ -5,6 +5,7 @@ pub(crate) mod cold_start;
 pub(crate) mod control;
 pub(crate) mod error;
 mod kept;
+pub(crate) mod kube;
 pub(crate) mod load;
 pub(crate) mod network;
 pub(crate) mod origin;
@@ -28,7 +29,7 @@ use std::time::Duration;
 use weir_results::{
     Cell, CellKey, CellOutcome, Configuration, HostBounds, Measurement, Part, Run, is_baseline,
 };
-use weir_rig::{Binary, Drivers, Rendered, Rig};
+use weir_rig::{Binary, Drivers, Rendered, Rig, tokens as tokens_of};
 
 use self::certificates::SharedCertificates;
 use self::control::{Burners, Medians};
@@ -269,6 +270,8 @@ impl Lab<'_> {
         }
         let credentials = target.rendered.map(|rendered| &rendered.credentials);
         let credentials = credentials.or(target.upstream.credentials.as_ref());
-        secured::secured(scenario, load, setting, credentials, self.run.seed)
+        let tokens = target.upstream.tokens.clone();
+        let tokens = tokens.unwrap_or_else(|| tokens_of(self.run.seed, scenario.topology.bearer));
+        secured::secured(scenario, load, setting, credentials, tokens)
     }
 }

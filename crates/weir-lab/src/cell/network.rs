@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
 
 use weir_rig::{Namespace, Rig};
 
 use super::error::CellError;
 use super::ports::Ports;
-use crate::scenario::Network;
+use crate::scenario::{Network, Scenario};
 
 /// Ports of servers in namespaces of their own; the same in every cell.
 const LISTEN_PORT: u16 = 8080;
@@ -24,6 +25,14 @@ pub(crate) struct Listener {
     pub(crate) connect: SocketAddr,
     /// Its network namespace; `None` is the host's.
     pub(crate) namespace: Option<Namespace>,
+}
+
+/// Where the processes of a cell start: its folder, its scenario, and its network.
+#[derive(Clone, Copy)]
+pub(crate) struct CellSite<'a> {
+    pub(crate) dir: &'a Path,
+    pub(crate) scenario: &'a Scenario,
+    pub(crate) network: &'a CellNetwork<'a>,
 }
 
 /// The network of one cell.

@@ -6,16 +6,17 @@ use std::time::Duration;
 
 use weir_results::{Cell, Role};
 use weir_rig::{
-    Asked, Certificates, CounterSource, Credentials, Namespace, OriginBinding, ProcessSpec, Ready, Running,
-    status_of,
+    Asked, CertificateFiles, Certificates, CounterSource, Credentials, Namespace, OriginBinding, ProcessSpec,
+    Ready, Running, SecureOrigin, status_of,
 };
 
 use super::Lab;
 use super::error::{CellError, failed, file_failed};
 use super::kept;
-use super::network::{CellNetwork, Listener};
+use super::network::{CellNetwork, CellSite, Listener};
+use super::service::Services;
 use crate::plan;
-use crate::scenario::{Origin, Scenario};
+use crate::scenario::{ClientCertificate, Origin, Scenario};
 
 /// How long weir's own origin may take to listen.
 const ORIGIN_READY: Duration = Duration::from_secs(10);
@@ -32,6 +33,8 @@ pub(crate) struct Upstream {
     pub(crate) delay: Option<Delays>,
     /// Credentials that its clients need; none behind a gateway.
     pub(crate) credentials: Option<Credentials>,
+    /// The tokens that it knows; `None` if it knows none, and gateways check those of the run.
+    pub(crate) tokens: Option<Vec<String>>,
 }
 
 /// A server of the upstream.
@@ -113,7 +116,7 @@ impl Upstream {
     /// The upstream of a remote gateway, which weir does not start.
     pub(crate) fn unknown() -> Self {
         let (running, replicas, counters) = (Vec::new(), Vec::new(), Vec::new());
-        Self { running, replicas, counters, delay: None, credentials: None }
+        Self { running, replicas, counters, delay: None, credentials: None, tokens: None }
     }
 
     /// The address of each server.
@@ -127,12 +130,15 @@ impl Lab<'_> {
     /// gateways do.
     pub(crate) fn start_upstream(
         &self,
-        dir: &Path,
-        scenario: &Scenario,
+        site: CellSite<'_>,
         direct: bool,
-        network: &CellNetwork<'_>,
         cell: &mut Cell,
+        services: &mut Services,
     ) -> Result<Upstream, CellError> {
+        let CellSite { dir, scenario, network } = site;
+        if let Some(service) = scenario.origin.service.name() {
+            return self.start_service_origin(site, service, cell, services);
+        }
         match &scenario.origin.driver {
             None => {
                 let certificates = (direct && scenario.topology.tls)
@@ -142,6 +148,39 @@ impl Lab<'_> {
             }
             Some(driver) => self.start_replicas(dir, scenario, driver, network, cell),
         }
+    }
+
+    /// Starts a service as the upstream, with its data prepared and its tokens made.
+    fn start_service_origin(
+        &self,
+        site: CellSite<'_>,
+        name: &str,
+        cell: &mut Cell,
+        services: &mut Services,
+    ) -> Result<Upstream, CellError> {
+        let service = self.drivers.service(name)?;
+        let started = self.start_service(site, service, Role::Origin, cell, services)?;
+        let origin = started.origin.ok_or_else(|| {
+            let message = format!("service `{name}` cannot serve as the upstream");
+            failed("render", &message, "add `origin` to its service.yaml", "")
+        })?;
+        let namespace = services.namespaces.get(name).cloned();
+        let tokens = match &origin.tokens {
+            Some(tokens) if !tokens.accounts.is_empty() => {
+                services.kube_client(&tokens.api, name, namespace.as_ref())?.tokens(tokens)?
+            }
+            _ => Vec::new(),
+        };
+        let shows_certificate = site.scenario.topology.client_certificate == ClientCertificate::Required;
+        let credentials = Credentials { certificates: origin.certificates, shows_certificate, token: None };
+        Ok(Upstream {
+            running: started.running,
+            replicas: vec![Replica { name: name.to_owned(), connect: origin.address, namespace }],
+            counters: vec![origin.counters],
+            delay: None,
+            credentials: Some(credentials),
+            tokens: Some(tokens),
+        })
     }
 
     fn start_own_origins(
@@ -278,6 +317,15 @@ impl Lab<'_> {
         }
         Ok(upstream)
     }
+}
+
+/// How a gateway reaches the upstream of `scenario`, if it is a service with these certificates.
+pub fn secure_origin(scenario: &Scenario, certificates: Option<&Certificates>) -> Option<SecureOrigin> {
+    scenario.origin.service.name()?;
+    let made = certificates?;
+    let client = CertificateFiles { certificate: made.client.clone(), key: made.client_key.clone() };
+    let shows = scenario.topology.client_certificate == ClientCertificate::Required;
+    Some(SecureOrigin { ca: made.ca.clone(), client: shows.then_some(client) })
 }
 
 /// `origin`, or `origin-1`, `origin-2` and so on.

@@ -1,15 +1,16 @@
 //! The services that a gateway needs: started before it, and ended after it.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::net::SocketAddr;
 
 use weir_results::{Cell, CellOutcome, Role};
-use weir_rig::{Binary, Namespace, Running, Service, ServiceBinding};
+use weir_rig::{Act, Action, Binary, KubeAccess, Namespace, Running, Service, ServiceBinding, ServiceOrigin};
 
 use super::Lab;
 use super::error::{CellError, failed};
 use super::kept;
-use super::network::CellNetwork;
+use super::kube::{KubeClient, endpoint_of};
+use super::network::CellSite;
 use super::publish::Publisher;
 use crate::scenario::Scenario;
 
@@ -40,34 +41,82 @@ impl Services {
     pub(crate) fn publisher(&self, service: &str) -> Result<Publisher, CellError> {
         Publisher::connect(service, self.output(service, "address")?, self.namespaces.get(service))
     }
+
+    /// A connection to a Kubernetes API: that of a service, or an own one of `part`, which lives in `namespace`.
+    pub(crate) fn kube_client(
+        &self,
+        access: &KubeAccess,
+        part: &str,
+        namespace: Option<&Namespace>,
+    ) -> Result<KubeClient, CellError> {
+        match access {
+            KubeAccess::Own(endpoint) => KubeClient::connect(part, endpoint, namespace),
+            KubeAccess::Service(service) => {
+                let endpoint = endpoint_of(service, |name| self.output(service, name).map(str::to_owned))?;
+                KubeClient::connect(service, &endpoint, self.namespaces.get(service))
+            }
+        }
+    }
+
+    /// Does what is due after so many processes of `part`, which lives in `namespace`.
+    pub(crate) fn act(
+        &self,
+        actions: &[Action],
+        after: usize,
+        part: &str,
+        namespace: Option<&Namespace>,
+    ) -> Result<(), CellError> {
+        for action in actions.iter().filter(|action| action.after == after) {
+            match &action.what {
+                Act::Publish(publication) => {
+                    let publisher = self.publisher(&publication.service)?;
+                    publisher.publish(&publication.messages, publication.gap)?;
+                }
+                Act::Request(request) => request.send(namespace)?,
+                Act::Apply(access, manifests) => {
+                    self.kube_client(access, part, namespace)?.apply(manifests)?
+                }
+                Act::Await(access, awaited) => self.kube_client(access, part, namespace)?.wait(awaited)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A service that was started.
+pub(crate) struct StartedService {
+    pub(crate) running: Vec<Running>,
+    /// What it is as the upstream; `None` if it cannot play it.
+    pub(crate) origin: Option<ServiceOrigin>,
 }
 
 impl Lab<'_> {
-    /// Starts the services of `driver`, one after the other.
+    /// Starts the services of `driver` that do not run yet, one after the other.
     pub(crate) fn start_services(
         &self,
-        dir: &Path,
-        scenario: &Scenario,
+        site: CellSite<'_>,
         driver: &str,
-        network: &CellNetwork<'_>,
-        cell: &mut Cell,
-    ) -> Result<Services, CellError> {
-        let mut services = Services::default();
-        for service in self.drivers.needed_by(driver)? {
-            self.start_service(dir, scenario, service, network, cell, &mut services)?;
-        }
-        Ok(services)
-    }
-
-    fn start_service(
-        &self,
-        dir: &Path,
-        scenario: &Scenario,
-        service: &Service,
-        network: &CellNetwork<'_>,
         cell: &mut Cell,
         services: &mut Services,
     ) -> Result<(), CellError> {
+        for service in self.drivers.needed_by(driver)? {
+            if !services.outputs.contains_key(service.name()) {
+                let started = self.start_service(site, service, Role::Service, cell, services)?;
+                services.running.extend(started.running);
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts a service; `role` is what its processes are in the rig.
+    pub(crate) fn start_service(
+        &self,
+        site: CellSite<'_>,
+        service: &Service,
+        role: Role,
+        cell: &mut Cell,
+        services: &mut Services,
+    ) -> Result<StartedService, CellError> {
         let name = service.name();
         let binaries = match self.services.get(name) {
             Some(Ok(binaries)) => binaries.clone(),
@@ -77,18 +126,41 @@ impl Lab<'_> {
                 return Err(failed("binary-missing", &message, "start a new run", ""));
             }
         };
+        let CellSite { dir, scenario, network } = site;
         let (addresses, namespace) = network.service(&service.file().addresses)?;
-        let binding = ServiceBinding { addresses, binaries, limits: scenario.limits_of(Role::Service) };
+        let binding = service_binding(scenario, addresses, binaries, role);
         let home = dir.join(name);
         let rendered = service.render(&binding, &home)?.within(namespace.as_ref());
         cell.files.extend(kept::configuration(dir, &rendered.files));
-        for process in &rendered.processes {
-            let running = self.rig.launch(process)?;
-            cell.parts.push(running.part());
-            services.running.push(running);
-        }
         services.outputs.insert(name.to_owned(), rendered.outputs);
-        services.namespaces.extend(namespace.map(|namespace| (name.to_owned(), namespace)));
-        Ok(())
+        services.namespaces.extend(namespace.clone().map(|namespace| (name.to_owned(), namespace)));
+        let mut running = Vec::new();
+        services.act(&rendered.actions, running.len(), name, namespace.as_ref())?;
+        for process in &rendered.processes {
+            let started = self.rig.launch(process)?;
+            cell.parts.push(started.part());
+            running.push(started);
+            services.act(&rendered.actions, running.len(), name, namespace.as_ref())?;
+        }
+        Ok(StartedService { running, origin: rendered.origin })
+    }
+}
+
+/// The values that a service is rendered with; `role` is what its processes are in the rig.
+pub fn service_binding(
+    scenario: &Scenario,
+    addresses: BTreeMap<String, SocketAddr>,
+    binaries: BTreeMap<String, Binary>,
+    role: Role,
+) -> ServiceBinding {
+    let is_origin = role == Role::Origin;
+    ServiceBinding {
+        addresses,
+        binaries,
+        limits: scenario.limits_of(role),
+        role,
+        hosts: if is_origin { scenario.topology.hosts() } else { Vec::new() },
+        set: if is_origin { scenario.origin.prepare.to_map() } else { BTreeMap::new() },
+        tokens: if is_origin { scenario.topology.bearer } else { 0 },
     }
 }

@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use weir_results::{Cell, CellOutcome, Role, is_baseline};
-use weir_rig::{Binary, Binding, Namespace, Rendered, Running};
+use weir_rig::{Binary, Binding, Namespace, Rendered, Running, SecureOrigin};
 
 use super::cold_start::ColdStartSampler;
 use super::error::{CellError, failed, file_failed};
-use super::network::{CellNetwork, Listener};
-use super::origin::Upstream;
+use super::network::{CellNetwork, CellSite, Listener};
+use super::origin::{Upstream, secure_origin};
 use super::remote::RemoteTarget;
 use super::service::Services;
 use super::{Lab, control, kept, user_config};
@@ -60,6 +61,8 @@ struct Surroundings<'a> {
     addresses: BTreeMap<String, SocketAddr>,
     /// Outputs of services, by service and name.
     services: BTreeMap<String, BTreeMap<String, String>>,
+    /// How the upstream is reached, if it speaks TLS.
+    secure_origin: Option<SecureOrigin>,
 }
 
 impl Lab<'_> {
@@ -98,7 +101,9 @@ impl Lab<'_> {
             return self.reach(scenario, gateway, cell);
         }
         let network = CellNetwork::new(scenario.network, self.rig, self.ports, !is_baseline(gateway))?;
-        let upstream = self.start_upstream(dir, scenario, is_baseline(gateway), &network, cell)?;
+        let site = CellSite { dir, scenario, network: &network };
+        let mut services = Services::default();
+        let upstream = self.start_upstream(site, is_baseline(gateway), cell, &mut services)?;
         let generator = network.generator();
         if is_baseline(gateway) {
             let connect = upstream.addresses();
@@ -113,7 +118,7 @@ impl Lab<'_> {
                 remote_target: None,
             });
         }
-        let started = self.start_gateway(dir, scenario, gateway, &network, &upstream, cell)?;
+        let started = self.start_gateway(site, gateway, &upstream, services, cell)?;
         Ok(Processes {
             gateway: started.running,
             services: started.services,
@@ -129,24 +134,26 @@ impl Lab<'_> {
     /// Starts the gateway in front of `upstream`, and prepares its disturbances.
     fn start_gateway(
         &self,
-        dir: &Path,
-        scenario: &Scenario,
+        site: CellSite<'_>,
         gateway: &str,
-        network: &CellNetwork<'_>,
         upstream: &Upstream,
+        mut services: Services,
         cell: &mut Cell,
     ) -> Result<StartedGateway, CellError> {
+        let CellSite { dir, scenario, network } = site;
         let entry = scenario.gateway(gateway).ok_or_else(|| {
             failed("render", &format!("the scenario has no gateway `{gateway}`"), "start a new run", "")
         })?;
         let listener = network.gateway(entry.listen)?;
         let home = dir.join("gateway");
-        let services = self.start_services(dir, scenario, &entry.driver, network, cell)?;
+        self.start_services(site, &entry.driver, cell, &mut services)?;
+        let upstream_certificates = upstream.credentials.as_ref().and_then(|of| of.certificates.as_ref());
         let surroundings = Surroundings {
             listener: &listener,
             origins: upstream.addresses(),
             addresses: network.further(&listener, &self.drivers.driver(&entry.driver)?.file().addresses)?,
             services: services.outputs.clone(),
+            secure_origin: secure_origin(scenario, upstream_certificates),
         };
         let (binding, rendered) = self.render(&home, scenario, entry, surroundings)?;
         cell.files.extend(kept::configuration(dir, &rendered.files));
@@ -154,7 +161,8 @@ impl Lab<'_> {
         let configuration = self.configurations.get(&entry.name);
         let sampler = scenario.cold_start.then(|| ColdStartSampler::begin(&upstream.running));
         let mut running = Vec::new();
-        publish(&rendered, &services, running.len())?;
+        let namespace = listener.namespace.as_ref();
+        services.act(&rendered.actions, running.len(), gateway, namespace)?;
         for process in &rendered.processes {
             let process = &control::burdened(process, scenario, gateway, self.weir);
             let started = self.rig.launch(process).map_err(|error| match configuration {
@@ -163,7 +171,7 @@ impl Lab<'_> {
             })?;
             cell.parts.push(started.part());
             running.push(started);
-            publish(&rendered, &services, running.len())?;
+            services.act(&rendered.actions, running.len(), gateway, namespace)?;
             if self.stop.load(Ordering::Relaxed) {
                 return Err(CellError::Stopped);
             }
@@ -228,7 +236,7 @@ impl Lab<'_> {
         gateway: &Gateway,
         surroundings: Surroundings<'_>,
     ) -> Result<(Binding, Rendered), CellError> {
-        let Surroundings { listener, origins, addresses: further, services } = surroundings;
+        let Surroundings { listener, origins, addresses: further, services, secure_origin } = surroundings;
         let binary = match self.binaries.get(&gateway.name) {
             Some(Ok(binary)) => binary.clone(),
             Some(Err(outcome)) => return Err(CellError::Failed(outcome.clone())),
@@ -243,6 +251,7 @@ impl Lab<'_> {
             certificates: self.certificates.of(self.rig, &scenario.topology)?,
             services,
             addresses: further,
+            secure_origin,
             ..binding(scenario, gateway, binary, &addresses, self.run.seed)
         };
         std::fs::create_dir_all(dir).map_err(|error| file_failed("make", dir, &error))?;
@@ -280,7 +289,8 @@ pub fn binding(
         rewrite: scenario.topology.rewrite.clone(),
         tls: scenario.topology.tls_binding(),
         certificates: None,
-        tokens: weir_rig::tokens(seed, scenario.topology.bearer),
+        tokens: weir_rig::tokens(seed, scenario.known_tokens()),
+        token_cache: scenario.topology.token_cache.map_or(Duration::ZERO, |time| time.0),
         workers: scenario.data_workers(),
         limits: roles.into_iter().map(|role| (role, scenario.limits_of(role))).collect(),
         set: gateway.set.to_map(),
@@ -289,14 +299,6 @@ pub fn binding(
         changes: scenario.changes.is_some(),
         services: BTreeMap::new(),
         addresses: BTreeMap::new(),
+        secure_origin: None,
     }
-}
-
-/// Publishes what is published after so many processes of a gateway.
-fn publish(rendered: &Rendered, services: &Services, after: usize) -> Result<(), CellError> {
-    for publication in rendered.publications.iter().filter(|of| of.after == after) {
-        let publisher = services.publisher(&publication.service)?;
-        publisher.publish(&publication.messages, publication.gap)?;
-    }
-    Ok(())
 }

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use weir_results::Configuration;
-use weir_rig::{CounterSource, Rendered, RigError};
+use weir_rig::{Counted, CounterSource, Rendered, RigError};
 
 use super::error::{CellError, failed};
 use super::network::Listener;
@@ -43,13 +43,14 @@ pub(crate) fn probe(
             failed(error.cause(), &error.to_string(), &remedy, error.log_tail())
         })
     };
-    let (before, upstream_before) = (count()?, total(upstream)?);
+    let upstream = || Ok::<_, CellError>(total(upstream)?.map(|counted| counted.requests));
+    let (before, upstream_before) = (count()?, upstream()?);
     let (network, listen) = (listener.namespace.as_ref(), listener.connect);
     let credentials = &rendered.credentials;
     let asked = weir_rig::Asked { host, path };
     let answer = weir_rig::status_of(credentials, network, listen, asked, scenario.timeout.0);
     let is_asked = match upstream_before {
-        Some(_) => has_moved(upstream_before, || Ok(total(upstream)?))?,
+        Some(_) => has_moved(upstream_before, upstream)?,
         // Without a counter only the response shows that the upstream got the request.
         None => answer.as_ref().is_ok_and(|status| *status == 200),
     };
@@ -83,12 +84,17 @@ fn has_moved(
 }
 
 /// The sum of all counters; `None` if there is none, or one does not count.
-pub(crate) fn total(counters: &[CounterSource]) -> Result<Option<u64>, RigError> {
+pub(crate) fn total(counters: &[CounterSource]) -> Result<Option<Counted>, RigError> {
     if counters.is_empty() {
         return Ok(None);
     }
-    counters.iter().try_fold(Some(0), |sum: Option<u64>, counter| {
-        let next = counter.read()?;
-        Ok(sum.and_then(|sum| Some(sum + next?)))
-    })
+    let mut total = Counted::default();
+    for counter in counters {
+        let Some(next) = counter.read_all()? else { return Ok(None) };
+        total.requests += next.requests;
+        for (kind, count) in next.by {
+            *total.by.entry(kind).or_default() += count;
+        }
+    }
+    Ok(Some(total))
 }

@@ -39,7 +39,7 @@ use self::silent::check_silent;
 use self::slow::check_slow;
 use crate::scenario::secured::supposed;
 use crate::scenario::setting::setting;
-use crate::scenario::{Gateway, Limit, Load, Network, Paths, Scenario, Topology};
+use crate::scenario::{Gateway, Limit, Load, Network, Numbered, Paths, Scenario, Topology};
 
 /// Minimum memory limit: below it no process starts.
 const MEMORY_MIN_BYTES: u64 = 4 << 20;
@@ -66,6 +66,8 @@ pub struct Known {
     pub drivers: Vec<String>,
     /// Names of the drivers that can serve as the upstream.
     pub origins: Vec<String>,
+    /// Names of the services that can serve as the upstream.
+    pub services: Vec<String>,
     /// Logical CPUs of this host that the run may use.
     pub cpus: usize,
     /// Returns why this host or user cannot create network namespaces; called only for scenarios that need them.
@@ -169,7 +171,9 @@ fn check_topology(topology: &Topology, found: &mut Problems) {
     }
     let paths = match &topology.paths {
         Paths::Count(count) => u64::from(*count),
-        Paths::List(paths) => paths.len() as u64,
+        Paths::List(paths) => {
+            paths.iter().map(|path| Numbered::of(path).map_or(1, |numbered| numbered.count())).sum()
+        }
     };
     if paths == 0 {
         let remedy = "give the number of paths, or a list like [/ping]";
@@ -187,7 +191,14 @@ fn check_topology(topology: &Topology, found: &mut Problems) {
         let mut seen = HashSet::new();
         for (place, path) in paths.iter().enumerate() {
             let at = ["topology", "paths", &place.to_string()];
-            check_path(&at, path, found);
+            match Numbered::of(path) {
+                Some(numbered) if numbered.numbers.is_empty() => {
+                    let message = format!("the range of `{path}` is empty");
+                    found.add(&at, message, "write the smaller number first");
+                }
+                Some(numbered) => check_path(&at, &numbered.first(), found),
+                None => check_path(&at, path, found),
+            }
             if !seen.insert(path) {
                 found.add_duplicate(&at, path);
             }

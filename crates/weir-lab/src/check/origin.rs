@@ -5,7 +5,7 @@ use weir_document::Size;
 use super::problem::{Problems, suggestion};
 use super::reserved;
 use super::{Known, WORKERS_MAX};
-use crate::scenario::{Origin, OriginHttp2, Scenario};
+use crate::scenario::{CertificateScope, ClientCertificate, Origin, OriginHttp2, Scenario};
 
 const SERVERS_MAX: u32 = 100_000;
 const REPLICAS_MAX: u32 = 100;
@@ -18,6 +18,22 @@ const SHARES_ROUNDING: f64 = 1e-9;
 pub(super) fn check_origin(scenario: &Scenario, known: &Known, found: &mut Problems) {
     let origin = &scenario.origin;
     check_replicas(origin, found);
+    if let Some(service) = origin.service.name() {
+        return check_origin_service(scenario, service, known, found);
+    }
+    if !origin.prepare.is_empty() {
+        let remedy = "remove it, or name the service: `service: kubernetes-api`";
+        found.add(&["origin", "prepare"], "`prepare` needs an upstream that is a service", remedy);
+    }
+    if scenario.topology.token_cache.is_some() {
+        let remedy =
+            "remove it, or use an upstream that checks tokens: `origin: { service: kubernetes-api }`";
+        found.add(
+            &["topology", "token_cache"],
+            "only an upstream that is a service is asked about tokens",
+            remedy,
+        );
+    }
     if origin.driver.is_some() {
         return check_origin_driver(origin, known, found);
     }
@@ -60,6 +76,45 @@ pub(super) fn check_origin(scenario: &Scenario, known: &Known, found: &mut Probl
 fn check_replicas(origin: &Origin, found: &mut Problems) {
     if let Some(replicas) = origin.replicas.filter(|replicas| !(1..=REPLICAS_MAX).contains(replicas)) {
         found.add_range(&["origin", "replicas"], replicas, format!("use 1 to {REPLICAS_MAX}"));
+    }
+}
+
+/// Checks an origin that is a service: it speaks TLS, and answers only clients that say who they are.
+fn check_origin_service(scenario: &Scenario, service: &str, known: &Known, found: &mut Problems) {
+    let Scenario { origin, topology, .. } = scenario;
+    if !known.services.iter().any(|name| name == service) {
+        let names = known.services.iter().map(String::as_str);
+        let remedy = match suggestion(service, names, "services") {
+            near if near.starts_with("did") => near,
+            known => format!("{known}; or use a service time, like `exp:5ms`"),
+        };
+        return found.add(
+            &["origin", "service"],
+            format!("no service `{service}` can be the upstream"),
+            remedy,
+        );
+    }
+    let others = [("driver", origin.driver.is_some()), ("replicas", origin.replicas.is_some())];
+    let others = others.into_iter().chain([("workers", origin.workers.is_some())]);
+    let other = others.filter(|(_, is_given)| *is_given).map(|(name, _)| name).next();
+    if let Some(field) = other.or_else(|| origin.own_field().filter(|field| *field != "service")) {
+        let message = format!("an origin that is a service has no `{field}`");
+        found.add(&["origin", field], message, format!("remove `{field}`, or remove `service`"));
+    }
+    if !topology.tls {
+        let message =
+            format!("clients speak TLS to `{service}`, so they have to speak it to its gateways too");
+        found.add(&["topology", "tls"], message, "add `tls: true` to the topology");
+    }
+    let shows = topology.client_certificate == ClientCertificate::Required;
+    if shows == (topology.bearer > 0) {
+        let message = format!("`{service}` answers clients that show either a certificate or a token");
+        let remedy = "add `client_certificate: required` or `bearer: 1` to the topology, and not both";
+        found.add(&["topology"], message, remedy);
+    }
+    if topology.certificates == CertificateScope::Each {
+        let message = "an upstream that is a service has one certificate for all hosts";
+        found.add(&["topology", "certificates"], message, "remove it");
     }
 }
 

@@ -14,10 +14,11 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use weir_results::{Changed, Measurement, RouteChange};
-use weir_rig::{Binding, Change, Credentials, mono_ns};
+use weir_rig::{Binding, Change, ChangeChannel, Credentials, Manifests, mono_ns};
 
 use super::{Disturbance, Gateway, LoadContext, OwnRequests, UnusableCounters};
 use crate::cell::error::{CellError, failed};
+use crate::cell::kube::KubeClient;
 use crate::cell::publish::Publisher;
 use crate::clock::LoadClock;
 use crate::scenario;
@@ -66,8 +67,41 @@ struct Changer {
     /// Routes without them.
     base_routes: u64,
     target: Target,
-    /// Where messages go; `None` if changes go by files.
-    publisher: Option<Publisher>,
+    /// How changes reach the gateway; `None` if they go by files.
+    channel: Option<Channel>,
+}
+
+/// What carries changes to a gateway besides files.
+#[derive(Debug)]
+enum Channel {
+    Nats(Publisher),
+    Kubernetes(KubeClient),
+}
+
+impl Channel {
+    fn open(gateway: &Gateway<'_>) -> Result<Option<Self>, CellError> {
+        let over = gateway.driver.changes_over(gateway.binding, &gateway.rendered.credentials)?;
+        Ok(match over {
+            None => None,
+            Some(ChangeChannel::Nats(service)) => Some(Self::Nats(gateway.services.publisher(&service)?)),
+            Some(ChangeChannel::Kubernetes(access)) => {
+                let namespace = gateway.listener.namespace.as_ref();
+                let client = gateway.services.kube_client(&access, gateway.driver.name(), namespace)?;
+                Some(Self::Kubernetes(client))
+            }
+        })
+    }
+
+    fn carry(&self, change: &Change) -> Result<(), CellError> {
+        match self {
+            Self::Nats(publisher) => publisher.publish(change.messages(), Duration::ZERO),
+            Self::Kubernetes(client) => {
+                let Manifests { applied, deleted } = change.manifests();
+                client.delete(deleted)?;
+                client.apply(applied)
+            }
+        }
+    }
 }
 
 /// A state of the configuration.
@@ -216,11 +250,10 @@ impl Changer {
                 gateway.driver.prepare_change(before, after, &shown, gateway.home, &name, gateway.running)?;
             states.push(State { change, what, on });
         }
-        let publisher =
-            gateway.driver.changes_over().map(|service| gateway.services.publisher(service)).transpose()?;
+        let channel = Channel::open(gateway)?;
         let hosts = binding.hosts.len() as u64;
         Ok(Some(Self {
-            publisher,
+            channel,
             states,
             every: changes.every.0,
             routes: hosts * added.len() as u64,
@@ -253,7 +286,7 @@ impl Changer {
         }
         if let Some(first) = self.states.last().filter(|_| !on.is_empty() && !is_abandoned()) {
             let mut looks = on.iter().map(|what| self.target.look_for(*what, false)).collect::<Vec<_>>();
-            match self.publisher {
+            match self.channel {
                 // Each tells of the difference to the one before.
                 Some(_) => self.states[next..].iter().try_for_each(|state| self.carry_out(&state.change))?,
                 None => first.change.apply()?,
@@ -293,10 +326,7 @@ impl Changer {
 
     fn carry_out(&self, change: &Change) -> Result<(), CellError> {
         change.apply()?;
-        match &self.publisher {
-            Some(publisher) => publisher.publish(change.messages(), Duration::ZERO),
-            None => Ok(()),
-        }
+        self.channel.as_ref().map_or(Ok(()), |channel| channel.carry(change))
     }
 
     /// Looks until `change` is in effect; returns since when, by the monotonic clock.

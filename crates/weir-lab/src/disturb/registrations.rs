@@ -20,7 +20,7 @@ struct Registrations {
 
 pub(super) fn prepare(gateway: &Gateway<'_>) -> Result<Option<Box<dyn Disturbance>>, CellError> {
     let is_repeated = |of: &&Publication| of.every.is_some_and(|every| !every.is_zero());
-    let Some(publication) = gateway.rendered.publications.iter().find(is_repeated) else { return Ok(None) };
+    let Some(publication) = gateway.rendered.publications().find(is_repeated) else { return Ok(None) };
     let changes = gateway.scenario.changes.as_ref();
     if changes.is_some_and(|changes| changes.of.contains(&Changed::Endpoints)) {
         let message =

@@ -14,13 +14,14 @@ use weir_analysis::compare::CLAIM_REPEATS;
 use weir_document::Problem;
 use weir_results::{Cell, CellKey, CellOutcome, HostBounds, Part, Role, Run, SCHEMA_VERSION, Store};
 use weir_rig::prometheus::Prometheus;
-use weir_rig::{Binary, CgroupVersion, Drivers, Rig};
+use weir_rig::{Binary, CgroupVersion, Driver, Drivers, Rig, Service};
 
 use self::cells::{Ended, measure_all};
 use crate::cell::Lab;
 use crate::cell::certificates::SharedCertificates;
 use crate::cell::control::Medians;
 use crate::cell::error::outcome_of;
+use crate::cell::kube;
 use crate::cell::ports::Ports;
 use crate::cell::publish;
 use crate::cell::remote;
@@ -92,19 +93,20 @@ pub fn prepare(mut checked: Checked, drivers: &Drivers) -> Result<Prepared, LabE
             }
         }
         for point in &checked.points {
-            driver.require(&point.scenario.topology.wants())?;
+            driver.require(&point.scenario.wants())?;
             // Settings may be an axis.
             let mut same = point.scenario.gateways.iter().filter(|other| other.name == gateway.name);
             same.try_for_each(|other| driver.check_settings(&other.set.to_map()))?;
         }
-        if driver.publishes() && !publish::IS_SUPPORTED {
-            let message = "its driver publishes to NATS, but this weir is built without the feature `nats`";
+        if let Some(feature) = missing_feature(drivers, driver)? {
+            let message =
+                format!("its driver needs the feature `{feature}`, which this weir is built without");
             if gateway.optional {
                 notes.push(format!("{} is skipped: {message}", gateway.name));
                 continue;
             }
             let problem = Problem::of(format!("gateway `{}`", gateway.name), message);
-            let remedy = "build weir with `--features nats`, or remove the gateway";
+            let remedy = format!("build weir with `--features {feature}`, or remove the gateway");
             return Err(LabError::Scenario(problem.help(remedy)));
         }
         let mut missing_service = None;
@@ -146,6 +148,22 @@ pub fn prepare(mut checked: Checked, drivers: &Drivers) -> Result<Prepared, LabE
             origins.insert(name.clone(), drivers.driver(name)?.locate(None)?);
         }
     }
+    for point in &checked.points {
+        let Some(name) = point.scenario.origin.service.name() else { continue };
+        let service = drivers.service(name)?;
+        service.check_settings(&point.scenario.origin.prepare.to_map())?;
+        if service.uses_kubernetes() && !kube::IS_SUPPORTED {
+            let message = format!(
+                "service `{name}` needs the feature `{KUBERNETES}`, which this weir is built without"
+            );
+            let remedy = format!("build weir with `--features {KUBERNETES}`");
+            return Err(LabError::Scenario(Problem::of("origin.service", message).help(remedy)));
+        }
+        if !services.contains_key(name) {
+            // Without the upstream there is nothing to measure.
+            services.insert(name.to_owned(), Ok(service.locate()?));
+        }
+    }
     checked.configurations.retain(|name, _| binaries.contains_key(name));
     let is_kept = |gateway: &Gateway| gateway.is_remote() || binaries.contains_key(&gateway.name);
     checked.scenario.gateways.retain(is_kept);
@@ -162,6 +180,20 @@ pub fn prepare(mut checked: Checked, drivers: &Drivers) -> Result<Prepared, LabE
         ));
     }
     Ok(Prepared { checked, notes, binaries, origins, services, prometheus })
+}
+
+/// Features that drivers and services may need.
+const NATS: &str = "nats";
+const KUBERNETES: &str = "kubernetes";
+
+/// A feature that the driver or one of its services needs and this build does not have.
+fn missing_feature(drivers: &Drivers, driver: &Driver) -> Result<Option<&'static str>, LabError> {
+    if driver.publishes() && !publish::IS_SUPPORTED {
+        return Ok(Some(NATS));
+    }
+    let mut services = drivers.needed_by(driver.name())?.into_iter();
+    let is_needed = driver.uses_kubernetes() || services.any(Service::uses_kubernetes);
+    Ok((is_needed && !kube::IS_SUPPORTED).then_some(KUBERNETES))
 }
 
 /// Names the gateway of the positive control, which has to be one that is here; returns what the control cannot say.

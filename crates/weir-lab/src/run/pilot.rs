@@ -7,31 +7,34 @@ use std::time::Duration;
 
 use weir_analysis::{Axes, axes_words, bound_name, quantity};
 use weir_document::{Levels, Named, Time};
-use weir_results::{ArrivalModel, BoundBy, Carried, CellKey, CellOutcome, Measurement, Reason};
+use weir_results::{ArrivalModel, BoundBy, Carried, CellKey, CellOutcome, DIRECT, Measurement, Reason};
 
 use crate::LabError;
 use crate::cell::Lab;
 use crate::plan::cell_time;
 use crate::plan::estimate::TimeEstimate;
 use crate::read::Checked;
-use crate::scenario::{Load, Scenario};
+use crate::scenario::{Load, Scenario, ShareOf};
 
 /// Maximum length of a trial's warm-up and sustained phase.
 const WARMUP: Duration = Duration::from_millis(500);
 const PHASE: Duration = Duration::from_secs(2);
 
-/// A trial for every gateway; points with the same capacity share one.
+/// A trial for every gateway, or for the upstream alone; points with the same capacity share one.
 struct Trial {
     axes: Axes,
     /// With closed loads.
     scenario: Scenario,
     /// The open loads that each of these stands for.
     stands_for: Vec<Vec<String>>,
+    /// Whether a rate is a share of what a gateway carries, and whether one is of what the upstream carries.
+    of_gateways: bool,
+    of_direct: bool,
 }
 
 /// How long the pilot of `checked` takes; zero if no rate is a share.
 pub fn pilot_time(checked: &Checked) -> TimeEstimate {
-    let of = |trial: &Trial| cell_time(&trial.scenario) * trial.scenario.gateways.len() as u32;
+    let of = |trial: &Trial| cell_time(&trial.scenario) * trial.tried().len() as u32;
     trials(checked).iter().map(of).sum()
 }
 
@@ -56,9 +59,8 @@ impl Lab<'_> {
         let mut carried = Vec::new();
         let mut index = 0;
         for trial in trials(checked) {
-            for gateway in &trial.scenario.gateways {
-                let (gateway, axes) = (gateway.name.clone(), trial.axes.clone());
-                let key = CellKey { index, gateway, axes, repeat: 0 };
+            for gateway in trial.tried() {
+                let key = CellKey { index, gateway, axes: trial.axes.clone(), repeat: 0 };
                 index += 1;
                 let Some(cell) = self.measure(&trial.scenario, &key)? else { return Ok(None) };
                 match &cell.outcome {
@@ -141,11 +143,23 @@ impl Trial {
         let (closed, stands_for): (Vec<Load>, Vec<Vec<String>>) = loads.into_iter().unzip();
         let named = |(load, names): (Load, &Vec<String>)| (names[0].clone(), load);
         tried.loads = Named(closed.into_iter().zip(&stands_for).map(named).collect());
-        Self { axes, scenario: tried, stands_for }
+        let relative = || scenario.loads.iter().map(|(_, load)| load).filter(|load| load.is_relative());
+        let of_direct = relative().any(|load| load.of == Some(ShareOf::Direct));
+        let of_gateways = relative().any(|load| load.of != Some(ShareOf::Direct));
+        Self { axes, scenario: tried, stands_for, of_gateways, of_direct }
+    }
+
+    /// The gateways that are tried, and `direct` for the upstream alone.
+    fn tried(&self) -> Vec<String> {
+        let gateways = self.scenario.gateways.iter().filter(|_| self.of_gateways);
+        let direct = self.of_direct.then(|| DIRECT.to_owned());
+        gateways.map(|gateway| gateway.name.clone()).chain(direct).collect()
     }
 
     /// Adds the loads of `other`, whose scenario is the same.
     fn join(&mut self, other: Self) {
+        self.of_gateways |= other.of_gateways;
+        self.of_direct |= other.of_direct;
         for (names, others) in self.stands_for.iter_mut().zip(other.stands_for) {
             for other in others {
                 if !names.contains(&other) {
@@ -188,6 +202,7 @@ mod tests {
         let known = Known {
             drivers: ["weir", "nginx"].map(str::to_owned).to_vec(),
             origins: vec![],
+            services: vec![],
             cpus: 2,
             namespaces: || Ok(()),
         };

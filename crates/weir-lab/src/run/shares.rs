@@ -5,7 +5,7 @@ use std::fmt::Display;
 
 use serde_json::{Map, Value};
 use weir_document::{AskedRate, AskedRates, Levels, Problem};
-use weir_results::{Carried, Pilot, PilotRate};
+use weir_results::{Carried, DIRECT, Pilot, PilotRate};
 
 use crate::LabError;
 use crate::read::Checked;
@@ -179,9 +179,12 @@ impl<'c> ShareResolver<'c> {
     ) -> Result<&'c Carried, LabError> {
         let tried = self.carried.iter().filter(|carried| carried.loads.iter().any(|name| name == load));
         let by_rate = |one: &&Carried, other: &&Carried| one.rate_per_s.total_cmp(&other.rate_per_s);
+        let is_gateway = |carried: &&Carried| carried.gateway != DIRECT;
         let found = match of.unwrap_or_default() {
-            ShareOf::Least => tried.min_by(by_rate),
-            ShareOf::Greatest => tried.max_by(by_rate),
+            ShareOf::Least => tried.filter(is_gateway).min_by(by_rate),
+            ShareOf::Greatest => tried.filter(is_gateway).max_by(by_rate),
+            // Every point has the same rate: the least that the upstream carries at one of them.
+            ShareOf::Direct => tried.filter(|carried| !is_gateway(carried)).min_by(by_rate),
         };
         found.ok_or_else(|| {
             let message = format!("cannot compute {asked} of the capacity: no gateway completed a request");
@@ -225,7 +228,13 @@ mod tests {
     }
 
     fn checked(axes: &str) -> Checked {
-        let known = Known { drivers: vec!["weir".into()], origins: vec![], cpus: 2, namespaces: || Ok(()) };
+        let known = Known {
+            drivers: vec!["weir".into()],
+            origins: vec![],
+            services: vec![],
+            cpus: 2,
+            namespaces: || Ok(()),
+        };
         let loads =
             "loads: { low: { model: open, rate: 10% }, high: { model: open, rate: 120%, of: greatest } }";
         let text = format!("name: x\ngateways: [weir]\n{loads}\n{axes}");
@@ -251,8 +260,13 @@ mod tests {
             assert_eq!(rates(&resolved), expected);
             assert!(!resolved.scenario.has_relative_rates());
             assert_eq!(pilot.carried.len(), 2);
-            let known =
-                Known { drivers: vec!["weir".into()], origins: vec![], cpus: 2, namespaces: || Ok(()) };
+            let known = Known {
+                drivers: vec!["weir".into()],
+                origins: vec![],
+                services: vec![],
+                cpus: 2,
+                namespaces: || Ok(()),
+            };
             let text = serde_json::to_string(&resolved.scenario).unwrap();
             let again = read(&Source { name: "run".into(), text }, &Overrides::default(), &known).unwrap();
             assert_eq!(again, resolved);
@@ -274,8 +288,13 @@ mod tests {
 
     #[test]
     fn several_shares_become_loads_of_their_rates() {
-        let known =
-            || Known { drivers: vec!["weir".into()], origins: vec![], cpus: 2, namespaces: || Ok(()) };
+        let known = || Known {
+            drivers: vec!["weir".into()],
+            origins: vec![],
+            services: vec![],
+            cpus: 2,
+            namespaces: || Ok(()),
+        };
         let read = |text: &str| {
             let source = Source { name: "x.yaml".into(), text: text.into() };
             read(&source, &Overrides::default(), &known()).unwrap()

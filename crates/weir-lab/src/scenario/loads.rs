@@ -107,7 +107,7 @@ pub struct Load {
     pub spin: bool,
 }
 
-/// The gateway of whose throughput a rate is a share.
+/// Of whose throughput a rate is a share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ShareOf {
@@ -116,6 +116,8 @@ pub enum ShareOf {
     Least,
     /// That which carries the most.
     Greatest,
+    /// None: the upstream without a gateway.
+    Direct,
 }
 
 impl Default for Load {

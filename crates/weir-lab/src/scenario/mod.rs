@@ -33,7 +33,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_document::{Named, Size, Time};
 use weir_results::{CONTROL, Role, Thresholds};
-use weir_rig::Limits;
+use weir_rig::{Limits, Serves};
 
 pub use axis::Axis;
 pub(crate) use axis::{FITTED_PATH, fitted_cpus};
@@ -46,7 +46,7 @@ pub use gateway::Gateway;
 pub use loads::{Load, Loads, ShareOf};
 pub use network::Network;
 pub use objective::{FindingLimit, ObjectiveSpec};
-pub use origin::{Origin, OriginFaults, OriginHttp2, OriginTls};
+pub use origin::{Origin, OriginFaults, OriginHttp2, OriginService, OriginTls};
 pub use popularity::Popularity;
 pub use rate_list::RateList;
 pub use remote::{PrometheusSource, Remote};
@@ -54,6 +54,7 @@ pub use request::Request;
 pub use search::Search;
 pub use silent::SilentConnections;
 pub use slow::SlowClients;
+pub(crate) use topology::Numbered;
 pub use topology::{CertificateScope, ClientCertificate, Paths, Topology};
 pub use url::Url;
 
@@ -196,6 +197,24 @@ impl Scenario {
         };
         let limit = limit.unwrap_or_default();
         Limits { cpus: limit.cpus, memory_bytes: limit.memory.map(|memory| memory.0) }
+    }
+
+    /// The number of bearer tokens that its gateways check; none where the upstream does.
+    pub(crate) fn known_tokens(&self) -> u32 {
+        if self.origin.service.name().is_some() { 0 } else { self.topology.bearer }
+    }
+
+    /// What not every driver renders.
+    pub(crate) fn wants(&self) -> Vec<Serves> {
+        let topology = &self.topology;
+        let wants = [
+            (Serves::Tls, topology.tls),
+            (Serves::ClientCertificate, topology.client_certificate == ClientCertificate::Required),
+            (Serves::Certificates, topology.certificates == CertificateScope::Each),
+            (Serves::Bearer, self.known_tokens() > 0),
+            (Serves::SecureOrigin, self.origin.service.name().is_some()),
+        ];
+        wants.into_iter().filter_map(|(what, is_wanted)| is_wanted.then_some(what)).collect()
     }
 
     /// Whether its gateways run elsewhere; then all of them do.

@@ -1,8 +1,11 @@
 //! The upstream in a scenario: weir's own origin, of which each field is an argument, or another server.
 
-use schemars::JsonSchema;
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
-use weir_document::{Delay, Drift, Share, Size, Slow, Stall};
+use serde_json::Value;
+use weir_document::{Delay, Drift, Named, QuantityError, Share, Size, Slow, Stall};
 
 /// The upstream: weir's own origin or another server, in replicas.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -24,9 +27,13 @@ pub struct Origin {
     /// Delay of its answers, as `const:1ms` or `exp:5ms`.
     #[serde(default, skip_serializing_if = "Delay::is_none")]
     pub delay: Delay,
-    /// One queue in place of the delay: the time that each request is served, as `exp:5ms`.
-    #[serde(default, skip_serializing_if = "Delay::is_none")]
-    pub service: Delay,
+    /// One queue in place of the delay: the time that each request is served, as `exp:5ms`. Or the name of a service that
+    /// plays the upstream, as `kubernetes-api`; it has `prepare`, and nothing else of what is here.
+    #[serde(default, skip_serializing_if = "OriginService::is_none")]
+    pub service: OriginService,
+    /// Settings of the service that plays the upstream: the data that it has before the load.
+    #[serde(default, skip_serializing_if = "Named::is_empty")]
+    pub prepare: Named<Value>,
     /// Requests that the queue serves at once; by default one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub servers: Option<u32>,
@@ -60,6 +67,85 @@ pub struct Origin {
     /// Worker threads; by default its CPU limit rounded up, without a limit one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workers: Option<u32>,
+}
+
+/// What the field `service` of an origin says.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum OriginService {
+    /// Nothing.
+    #[default]
+    None,
+    /// The time that the built-in origin serves a request.
+    Time(Delay),
+    /// The service of that name plays the upstream.
+    Named(String),
+}
+
+impl OriginService {
+    /// Whether it says nothing.
+    pub fn is_none(&self) -> bool {
+        match self {
+            Self::None => true,
+            Self::Time(delay) => delay.is_none(),
+            Self::Named(_) => false,
+        }
+    }
+
+    /// The service that plays the upstream.
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Self::Named(name) => Some(name),
+            Self::None | Self::Time(_) => None,
+        }
+    }
+
+    /// The time that the built-in origin serves a request.
+    pub fn time(&self) -> Delay {
+        match self {
+            Self::Time(delay) => *delay,
+            Self::None | Self::Named(_) => Delay::None,
+        }
+    }
+}
+
+impl TryFrom<String> for OriginService {
+    type Error = QuantityError;
+
+    fn try_from(text: String) -> Result<Self, QuantityError> {
+        let is_name = |text: &str| {
+            text.starts_with(|c: char| c.is_ascii_lowercase())
+                && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
+        };
+        match text.parse() {
+            Ok(delay) => Ok(Self::Time(delay)),
+            Err(_) if is_name(&text) => Ok(Self::Named(text)),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl From<OriginService> for String {
+    fn from(service: OriginService) -> Self {
+        match service {
+            OriginService::None => Delay::None.to_string(),
+            OriginService::Time(delay) => delay.to_string(),
+            OriginService::Named(name) => name,
+        }
+    }
+}
+
+impl JsonSchema for OriginService {
+    fn schema_name() -> Cow<'static, str> {
+        "OriginService".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "A time, as `exp:5ms`, or the name of a service that plays the upstream.",
+            "type": "string"
+        })
+    }
 }
 
 /// What goes wrong in the upstream as it was asked to; each share is met exactly.
@@ -127,7 +213,8 @@ impl Default for Origin {
             body: default_body(),
             echo: false,
             delay: Delay::None,
-            service: Delay::None,
+            service: OriginService::None,
+            prepare: Named::default(),
             servers: None,
             drift: None,
             stall: None,
@@ -146,7 +233,10 @@ impl Default for Origin {
 impl Origin {
     /// Whether its answers have times of their own, which it then accounts for.
     pub fn is_timed(&self) -> bool {
-        !self.delay.is_none() || !self.service.is_none() || self.drift.is_some() || self.stall.is_some()
+        !self.delay.is_none()
+            || !self.service.time().is_none()
+            || self.drift.is_some()
+            || self.stall.is_some()
     }
 
     /// How many servers it is.
@@ -189,7 +279,7 @@ impl Origin {
         let mut options = vec![
             ("body", (!self.echo).then(|| self.body.to_string())),
             ("delay", delay(self.delay)),
-            ("service", delay(self.service)),
+            ("service", delay(self.service.time())),
             ("servers", number(self.servers)),
             ("drift", self.drift.map(|drift| drift.to_string())),
             ("stall", self.stall.map(|stall| stall.to_string())),

@@ -13,15 +13,15 @@ pub(crate) const NEGOTIATED: &str = "TLS 1.3 TLS13_AES_128_GCM_SHA256 X25519 htt
 const NEGOTIATED_12: &str = "TLS 1.2 TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256 http/1.1";
 
 /// `load` and its setting for a server with these credentials; without any the server is a plain upstream. Direct cells
-/// send bearer tokens too, as the gateway would.
+/// send the bearer tokens too, as the gateway would.
 pub(crate) fn secured(
     scenario: &Scenario,
     load: &Load,
     mut setting: Setting,
     credentials: Option<&Credentials>,
-    seed: u64,
+    tokens: Vec<String>,
 ) -> (Load, Setting) {
-    setting.spec.tokens = tokens(seed, scenario.topology.bearer);
+    setting.spec.tokens = tokens;
     let mut load = load.clone();
     let Some((credentials, files)) = credentials.and_then(|c| Some((c, c.certificates.as_ref()?))) else {
         return (Load { tls: None, ..load }, setting);
@@ -68,6 +68,7 @@ pub(crate) fn note(scenario: &Scenario, load: &Load, measurement: &Measurement, 
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
     use std::path::PathBuf;
 
     use weir_engine::Resumption;
@@ -86,6 +87,7 @@ mod tests {
             client_key: file("client.key"),
             each: Vec::new(),
             renewed: None,
+            clients: BTreeMap::new(),
         };
         Credentials { certificates: Some(certificates), shows_certificate, token: None }
     }
@@ -100,7 +102,8 @@ mod tests {
         let hosts = scenario.topology.hosts();
         let requests = requests(&scenario, &hosts, load.popularity, false);
         let setting = setting(&scenario, &["127.0.0.1:1".parse().unwrap()], requests, false, 7);
-        let (load, setting) = secured(&scenario, load, setting, credentials, 7);
+        let (load, setting) =
+            secured(&scenario, load, setting, credentials, tokens(7, scenario.topology.bearer));
         load.spec(setting).unwrap()
     }
 

@@ -2,12 +2,14 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::ops::RangeInclusive;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::value::SeqAccessDeserializer;
 use serde::de::{self, Deserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
-use weir_rig::{Serves, TlsBinding};
+use weir_document::Time;
+use weir_rig::TlsBinding;
 
 /// The hosts and paths that a gateway routes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -16,7 +18,8 @@ pub struct Topology {
     /// How many domains.
     #[serde(default = "default_domains")]
     pub domains: u32,
-    /// The paths of each domain: a list, or a number N for `/get/1` to `/get/N`.
+    /// The paths of each domain: a list, or a number N for `/get/1` to `/get/N`. A path of the list may hold a range, as
+    /// `/item/{1..50}` for fifty paths.
     #[serde(default)]
     pub paths: Paths,
     /// Whether clients speak TLS to the gateway, by certificates that the rig makes for every cell. What the gateway asks
@@ -34,6 +37,9 @@ pub struct Topology {
     /// for none.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub bearer: u32,
+    /// How long a gateway that asks the upstream about a bearer token may keep the answer; not at all by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token_cache: Option<Time>,
     /// The path that the upstream is asked for instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rewrite: Option<String>,
@@ -82,6 +88,7 @@ impl Default for Topology {
             certificates: CertificateScope::One,
             client_certificate: ClientCertificate::None,
             bearer: 0,
+            token_cache: None,
             rewrite: None,
         }
     }
@@ -103,23 +110,49 @@ impl Topology {
         self.tls.then_some(TlsBinding { client_certificate, certificate_each })
     }
 
-    /// What not every driver renders.
-    pub(crate) fn wants(&self) -> Vec<Serves> {
-        let wants = [
-            (Serves::Tls, self.tls),
-            (Serves::ClientCertificate, self.client_certificate == ClientCertificate::Required),
-            (Serves::Certificates, self.certificates == CertificateScope::Each),
-            (Serves::Bearer, self.bearer > 0),
-        ];
-        wants.into_iter().filter_map(|(what, is_wanted)| is_wanted.then_some(what)).collect()
-    }
-
     /// The paths.
     pub fn paths(&self) -> Vec<String> {
         match &self.paths {
             Paths::Count(count) => (1..=*count).map(|number| format!("/get/{number}")).collect(),
-            Paths::List(paths) => paths.clone(),
+            Paths::List(paths) => paths.iter().flat_map(|path| expanded(path)).collect(),
         }
+    }
+}
+
+/// The paths that one of a list stands for: itself, or one for each number of its range `{A..B}`.
+fn expanded(path: &str) -> Vec<String> {
+    match Numbered::of(path) {
+        None => vec![path.to_owned()],
+        Some(Numbered { before, numbers, after }) => {
+            numbers.map(|number| format!("{before}{number}{after}")).collect()
+        }
+    }
+}
+
+/// A path with a range.
+pub(crate) struct Numbered<'t> {
+    before: &'t str,
+    pub(crate) numbers: RangeInclusive<u32>,
+    after: &'t str,
+}
+
+impl<'t> Numbered<'t> {
+    /// `None` for a path without a range.
+    pub(crate) fn of(path: &'t str) -> Option<Self> {
+        let (before, rest) = path.split_once('{')?;
+        let (range, after) = rest.split_once('}')?;
+        let (first, last) = range.split_once("..")?;
+        Some(Self { before, numbers: first.parse().ok()?..=last.parse().ok()?, after })
+    }
+
+    /// The number of paths.
+    pub(crate) fn count(&self) -> u64 {
+        u64::from(*self.numbers.end()).saturating_sub(u64::from(*self.numbers.start())) + 1
+    }
+
+    /// The first path.
+    pub(crate) fn first(&self) -> String {
+        format!("{}{}{}", self.before, self.numbers.start(), self.after)
     }
 }
 
@@ -177,7 +210,7 @@ impl JsonSchema for Paths {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "A list of paths, or a number N for `/get/1` to `/get/N`.",
+            "description": "A list of paths, each with a range `{1..50}` or without, or a number N for `/get/1` to `/get/N`.",
             "anyOf": [
                 { "type": "integer", "minimum": 1 },
                 { "type": "array", "items": { "type": "string", "pattern": "^/" }, "minItems": 1 }

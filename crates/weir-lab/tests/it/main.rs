@@ -21,6 +21,7 @@ fn known() -> Known {
     Known {
         drivers: ["envoy", "haproxy", "nginx", "weir"].map(str::to_owned).to_vec(),
         origins: vec!["nginx".into()],
+        services: vec!["kubernetes-api".into()],
         cpus: 2,
         namespaces: || Err("this user is not allowed to create network namespaces".into()),
     }

@@ -328,6 +328,7 @@ fn measurement(key: &CellKey, memory_mib: u64, parts: &[Part], shape: &Shape) ->
         gateway_requests: (!direct).then_some(record.whole.sent),
         origin_requests: Some(record.whole.sent - record.whole_uncertain),
         origin_delay_ns_mean: None,
+        origin_by_kind: Default::default(),
     };
     let data = data_usage(parts, &usage);
     let busiest = match shape.host.others > 0.02 {

@@ -1,19 +1,21 @@
-//! Changes of the topology of a running gateway: files are rendered ahead, replaced at once, and announced by a signal; or
-//! messages tell of the routes that are added or removed.
+//! Changes of the topology of a running gateway: files are rendered ahead, replaced at once, and announced by a signal;
+//! messages tell of the routes that are added or removed; or manifests are applied and deleted.
 //!
 //! Rendering a hundred thousand routes takes a fraction of a second of CPU time, which would disturb a running load.
 //! Applying a prepared change costs only two system calls per file and a signal.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 
 use super::render::inside;
 use super::templates::Templates;
-use super::{Apply, Binding, Driver, Message, Step, publish};
+use super::{Apply, Binding, Driver, KubeAccess, Message, Step, action, publish};
 use crate::cleanup::ProcessId;
 use crate::{Credentials, RigError, Running};
 
@@ -25,14 +27,34 @@ const SIGNALS: [(&str, Signal); 3] = [("HUP", Signal::HUP), ("USR1", Signal::USR
 pub struct Change {
     files: Vec<Prepared>,
     messages: Vec<Message>,
+    manifests: Manifests,
     signal: Option<(Signal, ProcessId)>,
     again_after: Option<Duration>,
+}
+
+/// Manifests of a change.
+#[derive(Debug, Default)]
+pub struct Manifests {
+    /// Those that are applied.
+    pub applied: Vec<Value>,
+    /// Those that are deleted.
+    pub deleted: Vec<Value>,
+}
+
+/// How changes reach a gateway besides files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ChangeChannel {
+    /// By messages to the service, a NATS server.
+    Nats(String),
+    /// By manifests for a Kubernetes API.
+    Kubernetes(KubeAccess),
 }
 
 /// The `apply` section of a driver, parsed.
 enum Applied<'a> {
     Files(AppliedFiles<'a>),
     Nats { template: &'a str, added: &'a str, removed: &'a str },
+    Kubernetes { template: &'a str },
 }
 
 /// Files and a signal.
@@ -62,16 +84,29 @@ impl Driver {
 
     /// Whether it publishes to NATS.
     pub fn publishes(&self) -> bool {
-        self.changes_over().is_some()
+        matches!(&self.file.apply, Some(Apply::Nats { .. }))
             || self.file.steps.iter().any(|step| matches!(step, Step::NatsPublish { .. }))
     }
 
-    /// The service that hears of changes; `None` if they go by files.
-    pub fn changes_over(&self) -> Option<&str> {
-        match &self.file.apply {
-            Some(Apply::Nats { service, .. }) => Some(service),
+    /// How changes reach the gateway of `binding`; `None` if they go by files.
+    ///
+    /// # Errors
+    /// [`RigError::Driver`] for an API of the gateway's own without TLS.
+    pub fn changes_over(
+        &self,
+        binding: &Binding,
+        credentials: &Credentials,
+    ) -> Result<Option<ChangeChannel>, RigError> {
+        Ok(match &self.file.apply {
+            Some(Apply::Nats { service, .. }) => Some(ChangeChannel::Nats(service.clone())),
+            Some(Apply::Kubernetes { api, .. }) => {
+                let address = |name: &str| binding.address(name);
+                let access =
+                    action::access(&self.place, "apply", api, credentials.certificates.as_ref(), &address)?;
+                Some(ChangeChannel::Kubernetes(access))
+            }
             _ => None,
-        }
+        })
     }
 
     /// Renders the files that differ for `binding` into `dir`. `name` distinguishes changes; certificates stay those of
@@ -102,7 +137,16 @@ impl Driver {
                     publish::messages(binding, &templates, template, subject)
                 };
                 let messages = publish::difference(of(before, removed)?, of(binding, added)?);
-                return Ok(Change { files: Vec::new(), messages, signal: None, again_after: None });
+                return Ok(Change { messages, ..Change::none() });
+            }
+            Applied::Kubernetes { template } => {
+                let of = |binding: &Binding| {
+                    let templates =
+                        Templates::of_gateway(self, binding, credentials.certificates.as_ref(), &dir)?;
+                    action::manifests(template, &templates.file(template)?)
+                };
+                let manifests = Manifests::between(of(before)?, of(binding)?);
+                return Ok(Change { manifests, ..Change::none() });
             }
         };
         let rendered = Templates::of_gateway(self, binding, credentials.certificates.as_ref(), &dir)?;
@@ -116,7 +160,7 @@ impl Driver {
             files.push(Prepared { from, to });
         }
         let signal = signal.map(|signal| Ok::<_, RigError>((signal, self.leader(running)?))).transpose()?;
-        Ok(Change { files, messages: Vec::new(), signal, again_after })
+        Ok(Change { files, signal, again_after, ..Change::none() })
     }
 
     /// The parsed `apply` section.
@@ -124,8 +168,14 @@ impl Driver {
         let (templates, signal, again_after) = match &self.file.apply {
             Some(Apply::Files { templates, signal, again_after }) => (templates, signal, again_after),
             Some(Apply::Nats { service, template, added, removed }) => {
-                self.check_publish(service, template)?;
+                self.check_need("apply", service)?;
+                self.check_template(template)?;
                 return Ok(Applied::Nats { template, added, removed });
+            }
+            Some(Apply::Kubernetes { api, template }) => {
+                self.check_api("apply", api)?;
+                self.check_template(template)?;
+                return Ok(Applied::Kubernetes { template });
             }
             Some(other) => return Err(self.unsupported(format!("`apply: {}`", other.name()))),
             None => {
@@ -163,7 +213,7 @@ impl Driver {
     /// Validates the `apply` section, if its kind is supported.
     pub(super) fn check_applied(&self) -> Result<(), RigError> {
         match &self.file.apply {
-            Some(Apply::Files { .. } | Apply::Nats { .. }) => self.check_apply(),
+            Some(Apply::Files { .. } | Apply::Nats { .. } | Apply::Kubernetes { .. }) => self.check_apply(),
             _ => Ok(()),
         }
     }
@@ -178,7 +228,32 @@ impl Driver {
     }
 }
 
+impl Manifests {
+    /// What leads from `before` to `after`: manifests that differ are applied, those without a successor are deleted.
+    fn between(before: Vec<Value>, after: Vec<Value>) -> Self {
+        let identity = |manifest: &Value| -> Vec<String> {
+            let text = |pointer: &str| manifest.pointer(pointer).map(Value::to_string).unwrap_or_default();
+            ["/apiVersion", "/kind", "/metadata/namespace", "/metadata/name"].map(text).to_vec()
+        };
+        let kept: HashSet<Vec<String>> = after.iter().map(identity).collect();
+        let known: HashSet<String> = before.iter().map(Value::to_string).collect();
+        let deleted = before.into_iter().filter(|manifest| !kept.contains(&identity(manifest))).collect();
+        let applied = after.into_iter().filter(|manifest| !known.contains(&manifest.to_string())).collect();
+        Self { applied, deleted }
+    }
+}
+
 impl Change {
+    fn none() -> Self {
+        Self {
+            files: Vec::new(),
+            messages: Vec::new(),
+            manifests: Manifests::default(),
+            signal: None,
+            again_after: None,
+        }
+    }
+
     /// Replaces each file by one rename, so that no partial file is read, and sends the signal.
     ///
     /// # Errors
@@ -195,6 +270,11 @@ impl Change {
     /// The messages that tell of it, which the caller publishes.
     pub fn messages(&self) -> &[Message] {
         &self.messages
+    }
+
+    /// The manifests that make it, which the caller applies and deletes.
+    pub fn manifests(&self) -> &Manifests {
+        &self.manifests
     }
 
     /// When to repeat the signal if the change has not taken effect; `None` if signals are not lost.
@@ -229,6 +309,19 @@ fn put(from: &Path, to: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn manifests_that_differ_are_applied_and_those_that_are_gone_are_deleted() {
+        let manifest = |name: &str, data: &str| serde_json::json!({ "kind": "A", "metadata": { "name": name }, "data": data });
+        let of =
+            |all: &[(&str, &str)]| all.iter().map(|(name, data)| manifest(name, data)).collect::<Vec<_>>();
+        let change = Manifests::between(
+            of(&[("same", "1"), ("other", "1"), ("gone", "1")]),
+            of(&[("same", "1"), ("other", "2"), ("new", "1")]),
+        );
+        assert_eq!(change.applied, of(&[("other", "2"), ("new", "1")]));
+        assert_eq!(change.deleted, of(&[("gone", "1")]));
+    }
 
     #[test]
     fn files_take_turns_and_stay_whole() {

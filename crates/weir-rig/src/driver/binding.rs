@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
 
 use serde_json::Value;
 use weir_results::{Configuration, Role};
 
-use super::form::Serves;
+use super::form::{Place, Serves};
 use super::locate::Binary;
-use crate::{Certificates, Limits};
+use crate::{CertificateFiles, Certificates, Limits};
 
 /// A gateway: its addresses, topology and limits.
 #[derive(Clone, Debug)]
@@ -33,6 +35,8 @@ pub struct Binding {
     pub certificates: Option<Certificates>,
     /// Bearer tokens: requests without one of them get 401. Empty requires none.
     pub tokens: Vec<String>,
+    /// How long a gateway that asks the upstream about a token may keep the answer.
+    pub token_cache: Duration,
     /// Worker threads: the CPU limit of the data plane rounded up.
     pub workers: u32,
     /// Limits by role.
@@ -47,6 +51,17 @@ pub struct Binding {
     pub changes: bool,
     /// Outputs of the services that it needs, by service and name.
     pub services: BTreeMap<String, BTreeMap<String, String>>,
+    /// How the upstream is reached, if it speaks TLS and authenticates clients.
+    pub secure_origin: Option<SecureOrigin>,
+}
+
+/// An upstream that speaks TLS and authenticates clients: a service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecureOrigin {
+    /// The certificate of its authority.
+    pub ca: PathBuf,
+    /// What a gateway shows of itself; `None` if clients show a token, which the gateway passes on.
+    pub client: Option<CertificateFiles>,
 }
 
 /// TLS for clients.
@@ -78,6 +93,15 @@ pub struct OriginBinding {
 }
 
 impl Binding {
+    /// Its address of that name.
+    pub(super) fn address(&self, name: &str) -> Option<SocketAddr> {
+        match name {
+            Place::LISTEN => Some(self.listen),
+            Place::ADMIN => Some(self.admin),
+            name => self.addresses.get(name).copied(),
+        }
+    }
+
     /// What it requires from a driver besides hosts, paths and a rewrite.
     pub(super) fn wants(&self) -> Vec<Serves> {
         let wants = [
@@ -85,6 +109,7 @@ impl Binding {
             (Serves::ClientCertificate, self.tls.is_some_and(|tls| tls.client_certificate)),
             (Serves::Certificates, self.tls.is_some_and(|tls| tls.certificate_each)),
             (Serves::Bearer, !self.tokens.is_empty()),
+            (Serves::SecureOrigin, self.secure_origin.is_some()),
         ];
         wants.into_iter().filter_map(|(what, is_wanted)| is_wanted.then_some(what)).collect()
     }

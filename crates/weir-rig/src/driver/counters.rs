@@ -1,5 +1,6 @@
 //! The request counters of gateways.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::form::{CountersFile, Parser};
+use super::form::{CountersFile, KindsFile, Parser};
 use crate::{Credentials, Namespace, RigError, http};
 
 /// Envoy takes seconds to print the statistics of a hundred thousand routes.
@@ -32,6 +33,17 @@ struct Source {
     /// The credentials for it, and its host name.
     credentials: Credentials,
     host: String,
+    /// The kinds that are counted too.
+    by: Option<KindsFile>,
+}
+
+/// What a part has counted since its start.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// The requests that it received, without polls of its counters.
+    pub requests: u64,
+    /// All requests by the values of a label; empty if the counters have none.
+    pub by: BTreeMap<String, u64>,
 }
 
 impl CounterSource {
@@ -51,7 +63,8 @@ impl CounterSource {
         let own_polls = file.counts_own_polls.then(Arc::default);
         let (path, parser) = (file.path.clone(), file.parser.clone());
         let source = Source::new(address, path, parser, own_polls);
-        Self { source: Some(Source { restarts_on_apply: file.restarts_on_apply, ..source }) }
+        let (restarts_on_apply, by) = (file.restarts_on_apply, file.by.clone());
+        Self { source: Some(Source { restarts_on_apply, by, ..source }) }
     }
 
     /// The same counters in `namespace`; `None` is the host.
@@ -84,8 +97,17 @@ impl CounterSource {
     /// # Errors
     /// [`RigError::Counters`] if they cannot be read or are missing.
     pub fn read(&self) -> Result<Option<u64>, RigError> {
+        Ok(self.read_all()?.map(|counted| counted.requests))
+    }
+
+    /// As [`CounterSource::read`], with the requests by label.
+    ///
+    /// # Errors
+    /// As [`CounterSource::read`].
+    pub fn read_all(&self) -> Result<Option<Counted>, RigError> {
         let Some(source) = &self.source else { return Ok(None) };
-        let place = format!("http://{}{}", source.address, source.path);
+        let scheme = if source.credentials.certificates.is_some() { "https" } else { "http" };
+        let place = format!("{scheme}://{}{}", source.address, source.path);
         let failed = |message: String| RigError::Counters { place: place.clone(), message };
         let Source { credentials, address, namespace, host, path, .. } = source;
         let answer = http::get_with(credentials, namespace.as_ref(), *address, host, path, READ_TIMEOUT)
@@ -95,25 +117,40 @@ impl CounterSource {
             return Err(failed(format!("status {}", answer.status)));
         }
         let counted = source.parser.read(&answer.body).map_err(failed)?;
-        Ok(Some(counted.saturating_sub(polls)))
+        let by = source.by.as_ref().map(|by| source.parser.read_by(&answer.body, by)).unwrap_or_default();
+        Ok(Some(Counted { requests: counted.saturating_sub(polls), by }))
     }
 }
 
 impl Source {
     fn new(address: SocketAddr, path: String, parser: Parser, own_polls: Option<Arc<AtomicU64>>) -> Self {
         let (credentials, host) = (Credentials::default(), address.to_string());
-        let restarts_on_apply = false;
-        Self { address, namespace: None, path, parser, own_polls, restarts_on_apply, credentials, host }
+        let (restarts_on_apply, by) = (false, None);
+        Self { address, namespace: None, path, parser, own_polls, restarts_on_apply, credentials, host, by }
     }
 }
 
 impl Parser {
+    /// The sums over all series of the metric by kind; empty for parsers without labels.
+    fn read_by(&self, text: &str, kinds: &KindsFile) -> BTreeMap<String, u64> {
+        let Self::Prometheus { metric, .. } = self else { return BTreeMap::new() };
+        let mut sums: BTreeMap<String, u64> = BTreeMap::new();
+        for line in text.lines() {
+            let Some(value) = prometheus_value(line, metric, std::iter::empty()) else { continue };
+            let kind = label_of(line, &kinds.label);
+            if let Some(kind) = kinds.values.iter().find(|known| Some(known.as_str()) == kind) {
+                *sums.entry(kind.clone()).or_default() += value as u64;
+            }
+        }
+        sums
+    }
+
     fn read(&self, text: &str) -> Result<u64, String> {
         match self {
-            Self::Prometheus { metric, labels } => {
+            Self::Prometheus { metric, labels, appears_later } => {
                 let series: Vec<f64> =
                     text.lines().filter_map(|line| prometheus_value(line, metric, labels.iter())).collect();
-                match series.is_empty() {
+                match series.is_empty() && !appears_later {
                     true => Err(format!("no series of {metric} has the labels")),
                     false => Ok(series.iter().sum::<f64>() as u64),
                 }
@@ -146,6 +183,15 @@ fn prometheus_value<'a>(
     labels.all(has).then(|| value.split_whitespace().next()?.parse().ok()).flatten()
 }
 
+/// The value of a label in a line `metric{name="value",..} number`.
+fn label_of<'t>(line: &'t str, label: &str) -> Option<&'t str> {
+    let (_, set) = line.split_once('{')?;
+    let start = format!("{label}=\"");
+    let mut labels = set.match_indices(&start);
+    let (at, _) = labels.find(|(at, _)| *at == 0 || set[..*at].ends_with(','))?;
+    set[at + start.len()..].split_once('"').map(|(value, _)| value)
+}
+
 /// A line `server accepts handled requests`, then a line of three numbers.
 fn stub_status(text: &str) -> Option<u64> {
     let mut lines = text.lines().skip_while(|line| !line.starts_with("server accepts handled requests"));
@@ -172,15 +218,33 @@ mod tests {
     #[test]
     fn prometheus_text_is_summed_over_the_series_with_the_labels() {
         let labels = [("listener".to_owned(), "data".to_owned())];
-        let parser = Parser::Prometheus { metric: "rq_total".into(), labels: labels.into() };
+        let parser =
+            Parser::Prometheus { metric: "rq_total".into(), labels: labels.into(), appears_later: false };
         let text = "# TYPE rq_total counter\nrq_total{listener=\"data\",class=\"2\"} 40\n\
                     rq_total{class=\"4\",listener=\"data\"} 2\nrq_total{listener=\"admin\"} 7\n\
                     rq_total_sum{listener=\"data\"} 9\n";
         check(&parser, text, Some(42));
         check(&parser, "rq_total 5\n", None);
-        let plain = Parser::Prometheus { metric: "rq_total".into(), labels: [].into() };
+        let plain = Parser::Prometheus { metric: "rq_total".into(), labels: [].into(), appears_later: false };
         check(&plain, "rq_total 5 1700000000\n", Some(5));
         check(&plain, "", None);
+        let later = Parser::Prometheus { metric: "rq_total".into(), labels: [].into(), appears_later: true };
+        check(&later, "", Some(0));
+        check(&later, "rq_total 5\n", Some(5));
+    }
+
+    #[test]
+    fn prometheus_text_is_summed_by_a_label() {
+        let parser =
+            Parser::Prometheus { metric: "rq_total".into(), labels: [].into(), appears_later: false };
+        let text = "rq_total{verb=\"GET\",resource=\"pods\"} 40\nrq_total{resource=\"pods\",verb=\"PUT\"} 2\n\
+                    rq_total{resource=\"\",verb=\"GET\"} 7\nrq_total{subresource=\"pods\"} 9\nother{resource=\"a\"} 1\n\
+                    rq_total{resource=\"tokens\"} 3\n";
+        let values = ["pods", "tokens", "none"].map(str::to_owned).to_vec();
+        let kinds = KindsFile { label: "resource".into(), values };
+        let expected = [("pods".to_owned(), 42), ("tokens".to_owned(), 3)];
+        assert_eq!(parser.read_by(text, &kinds), expected.into());
+        assert!(Parser::StubStatus.read_by(text, &kinds).is_empty());
     }
 
     #[test]

@@ -63,6 +63,8 @@ pub enum Serves {
     Certificates,
     /// `topology.bearer`.
     Bearer,
+    /// `origin.service`: an upstream that speaks TLS and authenticates clients itself.
+    SecureOrigin,
 }
 
 /// A binary.
@@ -164,6 +166,9 @@ pub enum ReadyFile {
         path: String,
         /// The status.
         status: u16,
+        /// Whether over TLS, with the client certificate that the step `certificate` made.
+        #[serde(default)]
+        tls: bool,
     },
 }
 
@@ -182,29 +187,66 @@ pub enum Step {
     Start(String),
     /// Waits until a process is ready, by its name.
     Wait(String),
-    /// Makes an authority, a certificate of it for all hosts, and one for clients, where the topology has TLS. Templates
-    /// find the files in `tls`.
+    /// Makes an authority, a certificate of it for all hosts, and one for clients, where the topology has TLS; for a service,
+    /// always. Templates find the files in `tls`.
     Certificate {
         /// The folder for them, relative to the gateway's.
         to: String,
+        /// Further client certificates of the same authority, by name. Templates find each in `tls.clients.NAME`, as
+        /// `certificate` and `key`.
+        #[serde(default)]
+        clients: BTreeMap<String, Subject>,
+        /// Whether the certificate is also for the gateway's own IP addresses; that of a service always is.
+        #[serde(default)]
+        addresses: bool,
     },
-    /// Sends a request; not yet served.
+    /// Sends a request to one of its own addresses.
     Http {
         /// The address.
         on: Place,
         /// The method.
         method: String,
-        /// The path.
+        /// The path, a template.
         path: String,
-        /// The template of the body.
+        /// The Host header and the server name of TLS, a template; the address if absent.
+        host: Option<String>,
+        /// The template of the body; none if absent.
         template: Option<String>,
+        /// The media type of the body.
+        content_type: Option<String>,
         /// The status that must come.
         status: u16,
+        /// How long the request is repeated until that status comes; it is sent once if absent.
+        #[schemars(with = "Option<String>")]
+        patience: Option<Time>,
+        /// Whether over TLS, with the client certificate that the step `certificate` made.
+        #[serde(default)]
+        tls: bool,
     },
-    /// Applies manifests to a Kubernetes API; not yet served.
+    /// Applies manifests to a Kubernetes API, server-side.
     KubeApply {
-        /// The template of the manifests.
+        /// The API.
+        api: KubeApi,
+        /// The template of the manifests; one that renders empty applies nothing.
         template: String,
+    },
+    /// Waits until an object of a Kubernetes API exists, and its condition is `True`. Texts are templates.
+    KubeWait {
+        /// The API.
+        api: KubeApi,
+        /// Group and version, such as `apps/v1`.
+        api_version: String,
+        /// The kind.
+        kind: String,
+        /// The namespace, of kinds that have one; `default` if absent.
+        namespace: Option<String>,
+        /// The name.
+        name: String,
+        /// The type of the condition; if absent, it is enough that the object exists.
+        condition: Option<String>,
+        /// How long that may take; half a minute if absent.
+        #[schemars(with = "Option<String>")]
+        patience: Option<Time>,
     },
     /// Publishes a message to NATS for each route: each path of each host at each server of the upstream.
     NatsPublish {
@@ -219,6 +261,46 @@ pub enum Step {
         /// The interval in which all messages are published again, a template; never if absent or empty.
         every: Option<String>,
     },
+}
+
+/// The subject of a certificate.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Subject {
+    /// The common name; to Kubernetes the user.
+    pub name: String,
+    /// The organization; to Kubernetes the group.
+    pub organization: Option<String>,
+}
+
+/// A Kubernetes API.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum KubeApi {
+    /// That of a service.
+    Service(KubeService),
+    /// One of its own addresses.
+    Own(OwnKubeApi),
+}
+
+/// The Kubernetes API of a service, one of `needs`. Its outputs say how to reach it: `address`, and the files `ca`,
+/// `certificate` and `key`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct KubeService {
+    /// The service.
+    pub service: String,
+}
+
+/// A Kubernetes API at one of its own addresses.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OwnKubeApi {
+    /// The address.
+    pub on: Place,
+    /// Whose certificate is shown: one of `clients` of the step `certificate`; that of the rig's client if absent.
+    #[serde(rename = "as")]
+    pub client: Option<String>,
 }
 
 impl ProcessFile {
@@ -239,6 +321,7 @@ impl Serves {
             Self::ClientCertificate => "topology.client_certificate",
             Self::Certificates => "topology.certificates",
             Self::Bearer => "topology.bearer",
+            Self::SecureOrigin => "origin.service",
         }
     }
 
@@ -249,11 +332,28 @@ impl Serves {
             Self::ClientCertificate => "client_certificate",
             Self::Certificates => "certificates",
             Self::Bearer => "bearer",
+            Self::SecureOrigin => "secure_origin",
         }
     }
 }
 
 impl Step {
+    /// The template that it renders.
+    pub(super) fn template(&self) -> Option<&String> {
+        match self {
+            Self::Render { template, .. }
+            | Self::KubeApply { template, .. }
+            | Self::NatsPublish { template, .. } => Some(template),
+            Self::Http { template, .. } => template.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// Whether it uses a Kubernetes API.
+    pub(super) fn uses_kubernetes(&self) -> bool {
+        matches!(self, Self::KubeApply { .. } | Self::KubeWait { .. })
+    }
+
     /// Its name in the file.
     pub fn name(&self) -> &'static str {
         match self {
@@ -263,6 +363,7 @@ impl Step {
             Self::Certificate { .. } => "certificate",
             Self::Http { .. } => "http",
             Self::KubeApply { .. } => "kube_apply",
+            Self::KubeWait { .. } => "kube_wait",
             Self::NatsPublish { .. } => "nats_publish",
         }
     }
@@ -282,8 +383,13 @@ pub enum Apply {
         #[schemars(with = "Option<String>")]
         again_after: Option<Time>,
     },
-    /// Through a Kubernetes API.
-    Kubernetes {},
+    /// Through a Kubernetes API: manifests that differ are applied, and those that are gone are deleted.
+    Kubernetes {
+        /// The API.
+        api: KubeApi,
+        /// The template of the manifests.
+        template: String,
+    },
     /// Through NATS: a message for each route that is added or removed.
     Nats {
         /// The service, one of `needs`.
@@ -304,7 +410,7 @@ impl Apply {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Files { .. } => "files",
-            Self::Kubernetes {} => "kubernetes",
+            Self::Kubernetes { .. } => "kubernetes",
             Self::Nats { .. } => "nats",
             Self::Xds {} => "xds",
         }
@@ -328,6 +434,22 @@ pub struct CountersFile {
     /// with changes.
     #[serde(default)]
     pub restarts_on_apply: bool,
+    /// Whether over TLS, with the client certificate that the step `certificate` made.
+    #[serde(default)]
+    pub tls: bool,
+    /// Only with the parser `prometheus`: all series of the metric are also summed by kind, so that requests which gateways make
+    /// of their own are seen.
+    pub by: Option<KindsFile>,
+}
+
+/// Kinds of requests: values of a label.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct KindsFile {
+    /// The label.
+    pub label: String,
+    /// Its values that clients and gateways cause; others are not counted.
+    pub values: Vec<String>,
 }
 
 /// How counters are read.
@@ -341,6 +463,9 @@ pub enum Parser {
         /// Labels that a series must have.
         #[serde(default)]
         labels: BTreeMap<String, String>,
+        /// Whether no such series means 0: of a gateway whose series appear with their first request.
+        #[serde(default)]
+        appears_later: bool,
     },
     /// nginx's `stub_status`.
     StubStatus,

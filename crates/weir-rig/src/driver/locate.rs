@@ -43,7 +43,7 @@ impl Binary {
 
 impl Driver {
     /// Finds the binary: `binary` if given, else in `target/peers/bin` above this executable or the working folder,
-    /// next to this executable, and on PATH.
+    /// next to this executable, on PATH, and in the folder that KUBEBUILDER_ASSETS names.
     ///
     /// # Errors
     /// [`RigError::BinaryMissing`], which says how to get it.
@@ -91,6 +91,8 @@ fn places() -> Vec<PathBuf> {
     let next_to_own = own.iter().flat_map(|path| path.ancestors().skip(1).take(2)).map(Path::to_owned);
     places.extend(next_to_own);
     places.extend(std::env::var_os("PATH").iter().flat_map(std::env::split_paths));
+    // Where tests of Kubernetes controllers have an API server and etcd.
+    places.extend(std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from));
     places
 }
 

@@ -1,5 +1,6 @@
 //! Drivers: a folder per gateway that describes how to find, configure, start and count it, without code.
 
+mod action;
 mod apply;
 mod binding;
 mod counters;
@@ -20,18 +21,22 @@ use include_dir::{Dir, include_dir};
 use weir_document::Problem;
 use weir_results::Role;
 
-pub use apply::Change;
-pub use binding::{Binding, OriginBinding, TlsBinding};
-pub use counters::CounterSource;
+pub use action::{Act, Action, AwaitedObject, KubeAccess, KubeEndpoint, StepRequest};
+pub use apply::{Change, ChangeChannel, Manifests};
+pub use binding::{Binding, OriginBinding, SecureOrigin, TlsBinding};
+pub use counters::{Counted, CounterSource};
 pub use form::{
-    Apply, BinaryFile, CountersFile, DriverFile, EqualFile, OriginFile, Parser, Place, ProcessFile,
-    ReadyFile, Serves, Step, VersionFile,
+    Apply, BinaryFile, CountersFile, DriverFile, EqualFile, KindsFile, KubeApi, KubeService, OriginFile,
+    OwnKubeApi, Parser, Place, ProcessFile, ReadyFile, Serves, Step, Subject, VersionFile,
 };
 pub use locate::Binary;
 pub use own::read_configuration;
 pub use publish::{Message, Publication};
 pub use render::Rendered;
-pub use service::{RenderedService, Service, ServiceBinding, ServiceFile};
+pub use service::{
+    RenderedService, Service, ServiceBinding, ServiceFile, ServiceOrigin, ServiceOriginFile, Tokens,
+    TokensFile,
+};
 
 use crate::RigError;
 
@@ -134,6 +139,23 @@ impl Drivers {
         self.services.values()
     }
 
+    /// The names of services that can serve as the upstream, in alphabetical order.
+    pub fn service_origins(&self) -> Vec<&str> {
+        let origins = self.services.iter().filter(|(_, service)| service.file().origin.is_some());
+        origins.map(|(name, _)| name.as_str()).collect()
+    }
+
+    /// The service `name`.
+    ///
+    /// # Errors
+    /// [`RigError::Driver`], with the closest name of a service.
+    pub fn service(&self, name: &str) -> Result<&Service, RigError> {
+        self.services.get(name).ok_or_else(|| {
+            let known = self.services.keys().map(String::as_str);
+            misnamed("origin.service", &format!("no service `{name}`"), name, known)
+        })
+    }
+
     /// The services that the driver `name` needs, in the order in which they start.
     ///
     /// # Errors
@@ -211,7 +233,7 @@ impl Driver {
         self.check_applied()?;
         if let Some(origin) = &file.origin {
             let is_unsupported =
-                |step: &&Step| matches!(step, Step::Certificate { .. } | Step::NatsPublish { .. });
+                |step: &&Step| !matches!(step, Step::Render { .. } | Step::Start(_) | Step::Wait(_));
             if let Some(step) = origin.steps.iter().find(is_unsupported) {
                 return Err(self.unsupported(format!("the step `{}` under `origin`", step.name())));
             }
@@ -242,38 +264,64 @@ impl Driver {
     fn check_steps(&self, steps: &[Step], processes: &[ProcessFile]) -> Result<(), RigError> {
         for step in steps {
             match step {
-                Step::Render { template, .. } if !self.templates.contains_key(template) => {
-                    let known = self.templates.keys().map(String::as_str);
-                    return Err(self.contradiction(&format!("no template `{template}`"), template, known));
+                Step::NatsPublish { service, .. } => self.check_need(step.name(), service)?,
+                Step::KubeApply { api, .. } | Step::KubeWait { api, .. } => {
+                    self.check_api(step.name(), api)?
                 }
-                Step::Render { .. } | Step::Certificate { .. } => {}
-                Step::NatsPublish { service, template, .. } => self.check_publish(service, template)?,
                 Step::Start(process) | Step::Wait(process) => {
                     let known = || processes.iter().map(|process| process.name.as_str());
                     if !known().any(|name| name == process) {
                         return Err(self.contradiction(&format!("no process `{process}`"), process, known()));
                     }
                 }
-                other => return Err(self.unsupported(format!("the step `{}`", other.name()))),
+                Step::Render { .. } | Step::Certificate { .. } | Step::Http { .. } => {}
             }
+            step.template().map_or(Ok(()), |template| self.check_template(template))?;
         }
         check_order(steps, processes).map_err(|(message, remedy)| self.wrong(&message, remedy))
     }
 
-    fn check_publish(&self, service: &str, template: &str) -> Result<(), RigError> {
-        let (needs, templates) = (self.file.needs.iter(), self.templates.keys());
-        if !self.file.needs.iter().any(|need| need == service) {
-            let message = format!("`nats_publish`: `{service}` is not in `needs`");
-            return Err(match weir_document::nearest(service, needs.map(String::as_str)) {
-                Some(nearest) => self.wrong(&message, &format!("did you mean `{nearest}`?")),
-                None => self.wrong(&message, &format!("add `needs: [{service}]`")),
-            });
+    /// Rejects a service that is not needed; `what` names it.
+    fn check_need(&self, what: &str, service: &str) -> Result<(), RigError> {
+        let needs = self.file.needs.iter();
+        if needs.clone().any(|need| need == service) {
+            return Ok(());
         }
-        if !self.templates.contains_key(template) {
-            let message = format!("no template `{template}`");
-            return Err(self.contradiction(&message, template, templates.map(String::as_str)));
+        let message = format!("`{what}`: `{service}` is not in `needs`");
+        Err(match weir_document::nearest(service, needs.map(String::as_str)) {
+            Some(nearest) => self.wrong(&message, &format!("did you mean `{nearest}`?")),
+            None => self.wrong(&message, &format!("add `needs: [{service}]`")),
+        })
+    }
+
+    /// Rejects a Kubernetes API of a service that is not needed, or of the gateway without certificates.
+    fn check_api(&self, what: &str, api: &KubeApi) -> Result<(), RigError> {
+        match api {
+            KubeApi::Service(KubeService { service }) => self.check_need(what, service),
+            KubeApi::Own(_)
+                if self.file.steps.iter().any(|step| matches!(step, Step::Certificate { .. })) =>
+            {
+                Ok(())
+            }
+            KubeApi::Own(_) => {
+                let message = format!("`{what}`: a Kubernetes API of its own needs certificates");
+                Err(self.wrong(&message, "add the step `certificate`"))
+            }
         }
-        Ok(())
+    }
+
+    fn check_template(&self, template: &str) -> Result<(), RigError> {
+        if self.templates.contains_key(template) {
+            return Ok(());
+        }
+        let known = self.templates.keys().map(String::as_str);
+        Err(self.contradiction(&format!("no template `{template}`"), template, known))
+    }
+
+    /// Whether a step or a change uses a Kubernetes API.
+    pub fn uses_kubernetes(&self) -> bool {
+        matches!(&self.file.apply, Some(Apply::Kubernetes { .. }))
+            || self.file.steps.iter().any(Step::uses_kubernetes)
     }
 
     /// A driver that serves TLS has exactly one step `certificate`; others have none.
@@ -309,7 +357,8 @@ impl Driver {
         let own = self.file.addresses.iter().map(String::as_str);
         let known: Vec<&str> = [Place::LISTEN, Place::ADMIN].into_iter().chain(own).collect();
         let of_counters = counters.map(|counters| &counters.on);
-        let mut places = processes.iter().flat_map(ProcessFile::places).chain(of_counters);
+        let of_steps = self.file.steps.iter().filter_map(action::places);
+        let mut places = processes.iter().flat_map(ProcessFile::places).chain(of_counters).chain(of_steps);
         match places.find(|place| !known.contains(&place.0.as_str())) {
             None => Ok(()),
             Some(Place(name)) => {
@@ -462,12 +511,36 @@ mod tests {
 
     #[test]
     fn what_no_code_serves_yet_is_refused_by_name() {
-        let steps = |steps: &str| format!("{PROCESS}steps: [{steps}]\n");
-        check(
-            &steps("{ http: { on: admin, method: GET, path: /, status: 200 } }"),
-            Err("the step `http` is not"),
-        );
-        check(&steps("{ kube_apply: { template: t } }"), Err("the step `kube_apply` is not supported yet"));
+        let origin = "origin: { processes: [], steps: [{ http: { on: listen, method: GET, path: /, status: 200 } }] }\n";
+        check(&format!("{PROCESS}steps: [{{ start: p }}]\n{origin}"), Err("the step `http` under `origin`"));
+    }
+
+    #[test]
+    fn requests_and_manifests_name_what_is_there() {
+        let with = |more: &str, step: &str| {
+            format!(
+                "{PROCESS}{more}steps: [{{ start: p }}, {{ certificate: {{ to: tls }} }}, {step}]\nserves: [tls]\n"
+            )
+        };
+        let http = |on: &str| {
+            format!("{{ http: {{ on: {on}, method: GET, path: /, status: 200, template: page }} }}")
+        };
+        check(&with("", &http("admin")), Ok(()));
+        check(&with("", &http("amdin")), Err("no address `amdin` | did you mean `admin`?"));
+        check(&with("", &http("admin").replace("page", "pgae")), Err("did you mean `page`?"));
+        let apply = |api: &str| format!("{{ kube_apply: {{ api: {{ {api} }}, template: page }} }}");
+        check(&with("needs: [k]\n", &apply("service: k")), Ok(()));
+        check(&with("", &apply("service: k")), Err("`kube_apply`: `k` is not in `needs` | add `needs: [k]`"));
+        check(&with("", &apply("on: admin")), Ok(()));
+        check(&with("", &apply("on: amdin")), Err("did you mean `admin`?"));
+        let wait =
+            "{ kube_wait: { api: { on: admin }, api_version: v1, kind: ConfigMap, name: x, patience: 5s } }";
+        check(&with("", wait), Ok(()));
+        let plain = format!("{PROCESS}steps: [{{ start: p }}, {wait}]\n");
+        check(&plain, Err("a Kubernetes API of its own needs certificates | add the step `certificate`"));
+        let changes = "apply: { kubernetes: { api: { service: k }, template: page } }\n";
+        check(&with(&format!("needs: [k]\n{changes}"), wait), Ok(()));
+        check(&with(changes, wait), Err("`apply`: `k` is not in `needs`"));
     }
 
     #[test]
@@ -492,7 +565,7 @@ mod tests {
     #[test]
     fn the_built_in_drivers_are_found_and_a_wrong_name_gets_the_nearest() {
         let drivers = Drivers::load(&[]).unwrap();
-        assert_eq!(drivers.names(), ["envoy", "gorouter", "haproxy", "nginx", "weir"]);
+        assert_eq!(drivers.names(), ["envoy", "gorouter", "haproxy", "kubegateway", "nginx", "weir"]);
         let error = drivers.driver("ngnix").unwrap_err();
         assert_eq!(error.to_string(), "unknown driver `ngnix`");
         assert!(error.remedy().contains("did you mean `nginx`"), "{}", error.remedy());

@@ -194,6 +194,8 @@ mod tests {
             changes: false,
             services: BTreeMap::new(),
             addresses: BTreeMap::new(),
+            secure_origin: None,
+            token_cache: std::time::Duration::ZERO,
         }
     }
 

@@ -31,36 +31,24 @@ pub struct Publication {
     pub gap: Duration,
     /// How often all of them are published again; `None` is never.
     pub every: Option<Duration>,
-    /// The number of processes that are launched before.
-    pub after: usize,
 }
 
 impl Driver {
-    /// What the steps publish, in their order.
-    pub(super) fn publications(
+    /// What the step `nats_publish` publishes; `None` for other steps.
+    pub(super) fn publication(
         &self,
+        step: &Step,
         binding: &Binding,
         templates: &Templates<'_>,
-    ) -> Result<Vec<Publication>, RigError> {
-        let mut after = 0;
-        let mut publications = Vec::new();
-        for step in &self.file.steps {
-            match step {
-                Step::Start(_) => after += 1,
-                Step::NatsPublish { service, subject, template, gap, every } => {
-                    let time = |text: &Option<String>| self.time(text.as_deref(), templates);
-                    publications.push(Publication {
-                        service: service.clone(),
-                        messages: messages(binding, templates, template, subject)?,
-                        gap: time(gap)?.unwrap_or_default(),
-                        every: time(every)?,
-                        after,
-                    });
-                }
-                _ => {}
-            }
-        }
-        Ok(publications)
+    ) -> Result<Option<Publication>, RigError> {
+        let Step::NatsPublish { service, subject, template, gap, every } = step else { return Ok(None) };
+        let time = |text: &Option<String>| self.time(text.as_deref(), templates);
+        Ok(Some(Publication {
+            service: service.clone(),
+            messages: messages(binding, templates, template, subject)?,
+            gap: time(gap)?.unwrap_or_default(),
+            every: time(every)?,
+        }))
     }
 
     /// A time that is a template; `None` if it is absent or empty.

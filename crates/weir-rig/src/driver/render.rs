@@ -9,6 +9,7 @@ use minijinja::context;
 use weir_document::Problem;
 use weir_results::Role;
 
+use super::action::{Act, Action, ActionContext, credentials};
 use super::binding::{Binding, OriginBinding};
 use super::counters::CounterSource;
 use super::publish::Publication;
@@ -34,8 +35,8 @@ pub struct Rendered {
     pub credentials: Credentials,
     /// What could not be made equal, in words.
     pub unequal: Vec<String>,
-    /// What is published to services meanwhile.
-    pub publications: Vec<Publication>,
+    /// What is done besides launching them.
+    pub actions: Vec<Action>,
 }
 
 /// What the processes of a driver or service get from the rig.
@@ -45,6 +46,7 @@ pub(super) struct ProcessContext<'a> {
     /// An address by its name; `None` if nothing will listen there.
     pub(super) address: &'a dyn Fn(&str) -> Option<SocketAddr>,
     pub(super) limits: &'a dyn Fn(Role) -> Limits,
+    pub(super) certificates: Option<&'a Certificates>,
     pub(super) config_sha256: String,
 }
 
@@ -90,19 +92,27 @@ impl Driver {
             dir,
             address: &address,
             limits: &limits,
+            certificates: certificates.as_ref(),
             config_sha256: config_sha256.clone(),
         };
         let processes = started(&self.file.steps, &self.file.processes)
             .map(|process| rendered_process(process, process.name.clone(), &context, &templates))
             .collect::<Result<_, _>>()?;
-        let publications = self.publications(binding, &templates)?;
+        let actions = ActionContext {
+            place: &self.place,
+            templates: &templates,
+            certificates: certificates.as_ref(),
+            address: &address,
+            publication: &|step| self.publication(step, binding, &templates),
+        };
+        let actions = actions.actions(&self.file.steps)?;
         let counters = context.counters(self.file.counters.as_ref());
         let credentials = Credentials {
             certificates,
             shows_certificate: binding.tls.is_some_and(|tls| tls.client_certificate),
             token: binding.tokens.first().cloned(),
         };
-        Ok(Rendered { files, config_sha256, processes, counters, credentials, unequal, publications })
+        Ok(Rendered { files, config_sha256, processes, counters, credentials, unequal, actions })
     }
 
     /// Rejects requirements that the driver does not support.
@@ -126,15 +136,22 @@ impl Driver {
     /// The certificates of a topology with TLS: existing ones, else created where the driver wants them.
     fn certificates(&self, binding: &Binding, dir: &Path) -> Result<Option<Certificates>, RigError> {
         let to = self.file.steps.iter().find_map(|step| match step {
-            Step::Certificate { to } => Some(to),
+            Step::Certificate { to, clients, addresses } => Some((to, clients, *addresses)),
             _ => None,
         });
-        let (Some(to), Some(tls)) = (to, binding.tls) else { return Ok(None) };
+        let (Some((to, clients, addresses)), Some(tls)) = (to, binding.tls) else { return Ok(None) };
         if binding.certificates.is_some() {
             return Ok(binding.certificates.clone());
         }
-        let make = if tls.certificate_each { Certificates::make_each } else { Certificates::make };
-        make(&inside(&self.place, dir, to)?, &binding.hosts).map(Some)
+        let to = inside(&self.place, dir, to)?;
+        match tls.certificate_each {
+            true => Certificates::make_each(&to, &binding.hosts).map(Some),
+            false => {
+                let own = [binding.listen.ip().to_string()].into_iter().filter(|_| addresses);
+                let hosts: Vec<String> = binding.hosts.iter().cloned().chain(own).collect();
+                Certificates::make_for(&to, &hosts, clients).map(Some)
+            }
+        }
     }
 
     /// Writes the files of an upstream into `dir`, and returns how to launch it.
@@ -157,6 +174,7 @@ impl Driver {
             dir,
             address: &address,
             limits: &limits,
+            certificates: None,
             config_sha256: config_sha256.clone(),
         };
         let name = |process: &ProcessFile| match origin.processes.len() {
@@ -174,7 +192,7 @@ impl Driver {
             counters,
             credentials: Credentials::default(),
             unequal: Vec::new(),
-            publications: Vec::new(),
+            actions: Vec::new(),
         })
     }
 
@@ -265,6 +283,14 @@ pub(super) fn rendered_process(
 }
 
 impl Rendered {
+    /// What is published to services, in order.
+    pub fn publications(&self) -> impl Iterator<Item = &Publication> {
+        self.actions.iter().filter_map(|action| match &action.what {
+            Act::Publish(publication) => Some(publication),
+            _ => None,
+        })
+    }
+
     /// The same processes in `namespace`, which has the addresses of the binding; `None` is the host.
     #[must_use]
     pub fn within(mut self, namespace: Option<&Namespace>) -> Self {
@@ -280,21 +306,26 @@ impl ProcessContext<'_> {
         let (place, asked) = match file {
             None => return Ready::None,
             Some(ReadyFile::Tcp(place)) => (place, None),
-            Some(ReadyFile::Http { on, path, status }) => (on, Some((path, *status))),
+            Some(ReadyFile::Http { on, path, status, tls }) => (on, Some((path, *status, *tls))),
         };
         match ((self.address)(&place.0), asked) {
             // The readiness address is not used; accepting load is the next best sign.
             (None, _) => (self.address)(Place::LISTEN).map_or(Ready::None, Ready::Tcp),
             (Some(address), None) => Ready::Tcp(address),
-            (Some(address), Some((path, status))) => {
-                Ready::Http { address, host: address.to_string(), path: path.clone(), status }
-            }
+            (Some(address), Some((path, status, tls))) => Ready::Http {
+                address,
+                host: address.to_string(),
+                path: path.clone(),
+                status,
+                credentials: Box::new(credentials(self.certificates, tls)),
+            },
         }
     }
 
-    fn counters(&self, file: Option<&CountersFile>) -> CounterSource {
+    pub(super) fn counters(&self, file: Option<&CountersFile>) -> CounterSource {
         match file.and_then(|file| Some((file, (self.address)(&file.on.0)?))) {
-            Some((file, address)) => CounterSource::new(address, file),
+            Some((file, address)) => CounterSource::new(address, file)
+                .secured(&credentials(self.certificates, file.tls), &address.to_string()),
             None => CounterSource::none(),
         }
     }

@@ -6,9 +6,12 @@ use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::Value;
 use weir_results::Role;
 
-use super::form::{BinaryFile, Place, ProcessFile, Step};
+use super::action::{Action, ActionContext, KubeAccess, places};
+use super::counters::CounterSource;
+use super::form::{BinaryFile, CountersFile, KubeApi, OwnKubeApi, Place, ProcessFile, Step};
 use super::render::{ProcessContext, inside, made, rendered_process, started, written};
 use super::templates::Templates;
 use super::{Binary, SERVICE_FILE, check_order, misnamed, wrong};
@@ -26,11 +29,40 @@ pub struct ServiceFile {
     pub addresses: Vec<String>,
     /// The processes, of the role `service`.
     pub processes: Vec<ProcessFile>,
-    /// What is done to get it running, in order: `certificate`, `render`, `start`, `wait`.
+    /// What a scenario may set in `origin.prepare`, with the defaults.
+    #[serde(default)]
+    pub settings: BTreeMap<String, Value>,
+    /// What is done to get it running, in order; every step but `nats_publish`.
     pub steps: Vec<Step>,
     /// What templates of gateways and scenarios find in `services.NAME`, each a template.
     #[serde(default)]
     pub outputs: BTreeMap<String, String>,
+    /// How it plays the upstream, where it can.
+    pub origin: Option<ServiceOriginFile>,
+}
+
+/// A service that plays the upstream. It speaks TLS.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ServiceOriginFile {
+    /// The address that gets requests.
+    pub on: Place,
+    /// Where it counts requests.
+    pub counters: Option<CountersFile>,
+    /// How it makes the tokens of `topology.bearer`, where it knows some.
+    pub tokens: Option<TokensFile>,
+}
+
+/// Tokens of service accounts of a Kubernetes API: each account has one.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TokensFile {
+    /// The API.
+    pub api: OwnKubeApi,
+    /// The namespace of the accounts.
+    pub namespace: String,
+    /// Their names without the number that follows. Templates find the names of all in `accounts`.
+    pub account: String,
 }
 
 /// One service.
@@ -44,7 +76,7 @@ pub struct Service {
 }
 
 /// A service: its addresses, binaries and limits.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct ServiceBinding {
     /// Every address of [`ServiceFile::addresses`].
     pub addresses: BTreeMap<String, SocketAddr>,
@@ -52,6 +84,14 @@ pub struct ServiceBinding {
     pub binaries: BTreeMap<String, Binary>,
     /// Limits of each process.
     pub limits: Limits,
+    /// What its processes are in the rig: `service`, or `origin` if it plays the upstream.
+    pub role: Role,
+    /// Further hosts that its certificate is for.
+    pub hosts: Vec<String>,
+    /// Settings that the scenario overrides.
+    pub set: BTreeMap<String, Value>,
+    /// The number of tokens that clients will show.
+    pub tokens: u32,
 }
 
 /// The result of rendering a service.
@@ -63,6 +103,34 @@ pub struct RenderedService {
     pub processes: Vec<ProcessSpec>,
     /// Its outputs, by name.
     pub outputs: BTreeMap<String, String>,
+    /// What is done besides launching them.
+    pub actions: Vec<Action>,
+    /// What it is as the upstream; `None` if it cannot play it.
+    pub origin: Option<ServiceOrigin>,
+}
+
+/// A service as the upstream.
+#[derive(Clone, Debug)]
+pub struct ServiceOrigin {
+    /// The address that gets requests.
+    pub address: SocketAddr,
+    /// Its request counters.
+    pub counters: CounterSource,
+    /// Its certificates, and one for its clients; `None` if it makes none.
+    pub certificates: Option<Certificates>,
+    /// How tokens are made; `None` if it knows none.
+    pub tokens: Option<Tokens>,
+}
+
+/// The tokens that clients will show.
+#[derive(Clone, Debug)]
+pub struct Tokens {
+    /// The API that makes them.
+    pub api: KubeAccess,
+    /// The namespace of the accounts.
+    pub namespace: String,
+    /// The accounts, one for each token.
+    pub accounts: Vec<String>,
 }
 
 impl Service {
@@ -104,21 +172,41 @@ impl Service {
         }
         for step in &file.steps {
             match step {
-                Step::Certificate { .. } | Step::Start(_) | Step::Wait(_) => {}
-                Step::Render { template, .. } if self.templates.contains_key(template) => {}
-                Step::Render { template, .. } => {
-                    let known = self.templates.keys().map(String::as_str);
-                    return Err(self.unknown("template", template, known));
+                Step::NatsPublish { .. } => {
+                    let message = "`nats_publish` is a step of gateways";
+                    return Err(self.wrong(message, "move it to the driver that needs the service"));
                 }
-                other => {
-                    let what = format!("the step `{}` of a service", other.name());
-                    return Err(RigError::NotYetServed { place: self.place.clone(), what });
+                Step::KubeApply { api: KubeApi::Service(_), .. }
+                | Step::KubeWait { api: KubeApi::Service(_), .. } => {
+                    let message = format!("`{}`: a service cannot need another", step.name());
+                    return Err(self.wrong(&message, "name one of its own addresses: `api: { on: NAME }`"));
                 }
+                _ => {}
             }
+            if let Some(template) = step.template().filter(|template| !self.templates.contains_key(*template))
+            {
+                let known = self.templates.keys().map(String::as_str);
+                return Err(self.unknown("template", template, known));
+            }
+        }
+        let has_certificates = file.steps.iter().any(|step| matches!(step, Step::Certificate { .. }));
+        if file.origin.is_some() && !has_certificates {
+            return Err(self.wrong(
+                "a service that plays the upstream needs a certificate",
+                "add the step `certificate`",
+            ));
         }
         check_order(&file.steps, &file.processes)
             .map_err(|(message, remedy)| self.wrong(&message, remedy))?;
         let addresses: HashSet<&str> = file.addresses.iter().map(String::as_str).collect();
+        let of_origin = file.origin.iter().flat_map(|origin| {
+            let of_counters = origin.counters.iter().map(|counters| &counters.on);
+            of_counters.chain([&origin.on]).chain(origin.tokens.iter().map(|tokens| &tokens.api.on))
+        });
+        let mut named = file.steps.iter().filter_map(places).chain(of_origin);
+        if let Some(Place(name)) = named.find(|place| !addresses.contains(place.0.as_str())) {
+            return Err(self.unknown("address", name, addresses.iter().copied()));
+        }
         for process in &file.processes {
             if process.role != Role::Service {
                 let message = format!("the process `{}` of a service has another role", process.name);
@@ -170,11 +258,13 @@ impl Service {
     pub fn render(&self, binding: &ServiceBinding, dir: &Path) -> Result<RenderedService, RigError> {
         let dir = &made(dir)?;
         let to = self.file.steps.iter().find_map(|step| match step {
-            Step::Certificate { to } => Some(to),
+            Step::Certificate { to, clients, .. } => Some((to, clients)),
             _ => None,
         });
         let certificates = match to {
-            Some(to) => Some(Certificates::make(&inside(&self.place, dir, to)?, &[])?),
+            Some((to, clients)) => {
+                Some(Certificates::make_for(&inside(&self.place, dir, to)?, &binding.names(), clients)?)
+            }
             None => None,
         };
         let templates = Templates::of_service(self, binding, certificates.as_ref(), dir)?;
@@ -185,14 +275,66 @@ impl Service {
         };
         let address = |name: &str| binding.addresses.get(name).copied();
         let limits = |_: Role| binding.limits;
-        let context =
-            ProcessContext { binary: &binary, dir, address: &address, limits: &limits, config_sha256 };
-        let processes = started(&self.file.steps, &self.file.processes)
-            .map(|process| rendered_process(process, process.name.clone(), &context, &templates))
-            .collect::<Result<_, _>>()?;
+        let context = ProcessContext {
+            binary: &binary,
+            dir,
+            address: &address,
+            limits: &limits,
+            certificates: certificates.as_ref(),
+            config_sha256,
+        };
+        let rendered = |process: &ProcessFile| {
+            let rendered = rendered_process(process, process.name.clone(), &context, &templates)?;
+            Ok(ProcessSpec { role: binding.role, ..rendered })
+        };
+        let processes =
+            started(&self.file.steps, &self.file.processes).map(rendered).collect::<Result<_, RigError>>()?;
         let outputs = self.file.outputs.iter();
         let outputs = outputs.map(|(name, text)| Ok((name.clone(), templates.text(name, text)?)));
-        Ok(RenderedService { files, processes, outputs: outputs.collect::<Result<_, RigError>>()? })
+        let outputs = outputs.collect::<Result<_, RigError>>()?;
+        let actions = ActionContext {
+            place: &self.place,
+            templates: &templates,
+            certificates: certificates.as_ref(),
+            address: &address,
+            publication: &|_| Ok(None),
+        };
+        let origin = self.file.origin.as_ref().and_then(|origin| Some((origin, address(&origin.on.0)?)));
+        let origin = origin.map(|(origin, address)| {
+            let accounts = (1..=binding.tokens).filter_map(|number| self.account(number)).collect();
+            let tokens = |file: &TokensFile| {
+                let api = actions.access("tokens", &KubeApi::Own(file.api.clone()))?;
+                Ok::<_, RigError>(Tokens { api, namespace: file.namespace.clone(), accounts })
+            };
+            Ok::<_, RigError>(ServiceOrigin {
+                address,
+                counters: context.counters(origin.counters.as_ref()),
+                certificates: certificates.clone(),
+                tokens: origin.tokens.as_ref().map(tokens).transpose()?,
+            })
+        });
+        let actions = actions.actions(&self.file.steps)?;
+        Ok(RenderedService { files, processes, outputs, actions, origin: origin.transpose()? })
+    }
+
+    /// The service account that shows the token of that number, from 1; `None` if the service knows no tokens.
+    pub(super) fn account(&self, number: u32) -> Option<String> {
+        let tokens = self.file.origin.as_ref()?.tokens.as_ref()?;
+        Some(format!("{}{number}", tokens.account))
+    }
+
+    /// Whether it uses a Kubernetes API.
+    pub fn uses_kubernetes(&self) -> bool {
+        self.file.steps.iter().any(Step::uses_kubernetes)
+    }
+}
+
+impl ServiceBinding {
+    /// The names that its certificate is for: those of this host, its addresses, and further hosts.
+    fn names(&self) -> Vec<String> {
+        let addresses = self.addresses.values().map(|address| address.ip().to_string());
+        let local = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
+        local.into_iter().chain(addresses).chain(self.hosts.iter().cloned()).collect()
     }
 }
 
@@ -202,6 +344,9 @@ impl RenderedService {
     pub fn within(mut self, namespace: Option<&Namespace>) -> Self {
         for process in &mut self.processes {
             process.namespace = namespace.cloned();
+        }
+        if let Some(origin) = &mut self.origin {
+            origin.counters = origin.counters.clone().within(namespace);
         }
         self
     }

@@ -4,15 +4,18 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use minijinja::value::ViaDeserialize;
 use minijinja::{AutoEscape, Environment, UndefinedBehavior, context};
 use rustix::process::{Resource, geteuid, getrlimit};
 use serde_json::Value;
-use weir_document::Problem;
+use weir_document::{Problem, Size};
 use weir_results::Configuration;
 
-use super::{Binding, Driver, OriginBinding, Service, ServiceBinding};
-use crate::{Binary, Certificates, RigError};
+use super::{Binding, Driver, OriginBinding, SecureOrigin, Service, ServiceBinding};
+use crate::certificates::CLIENT;
+use crate::{Binary, CertificateFiles, Certificates, RigError};
 
 /// File descriptors that a gateway needs besides those of proxied connections.
 const SPARE_FILES: u64 = 512;
@@ -37,7 +40,25 @@ pub(super) fn environment<'a>() -> Environment<'a> {
     environment.set_keep_trailing_newline(true);
     // JSON is valid YAML, so quoted values fit both.
     environment.add_filter("quoted", |value: ViaDeserialize<Value>| value.0.to_string());
+    environment.add_filter("bytes", bytes);
+    environment.add_filter("base64_file", base64_file);
     environment
+}
+
+/// The number of bytes of a size such as `1KiB`.
+fn bytes(size: String) -> Result<u64, minijinja::Error> {
+    let size: Result<Size, _> = size.parse();
+    size.map(|size| size.0)
+        .map_err(|error| minijinja::Error::new(minijinja::ErrorKind::InvalidOperation, error.to_string()))
+}
+
+/// The content of a file in base64, as Kubernetes has certificates in manifests.
+fn base64_file(path: String) -> Result<String, minijinja::Error> {
+    let content = std::fs::read(&path).map_err(|error| {
+        let message = format!("cannot read {path}: {error}");
+        minijinja::Error::new(minijinja::ErrorKind::InvalidOperation, message)
+    })?;
+    Ok(STANDARD.encode(content))
 }
 
 impl<'a> Templates<'a> {
@@ -58,8 +79,10 @@ impl<'a> Templates<'a> {
             rewrite => binding.rewrite,
             tls => certificates.map(|certificates| tls(certificates, binding)),
             tokens => binding.tokens,
+            token_cache => format!("{}s", binding.token_cache.as_secs()),
             changes => binding.changes,
             services => binding.services,
+            secure_origin => binding.secure_origin.as_ref().map(secure_origin),
             set => driver.settings(&binding.set)?,
             ..of_process(&binding.binary, dir, binding.listen, binding.admin, binding.workers)
         };
@@ -99,6 +122,7 @@ impl<'a> Templates<'a> {
                 ..of_server(made)
             }
         });
+        let accounts = (1..=binding.tokens).map(|number| service.account(number));
         let path = |binary: &Binary| binary.path.display().to_string();
         let binaries = binding.binaries.iter().map(|(name, binary)| (name.clone(), path(binary)));
         let values = context! {
@@ -106,6 +130,10 @@ impl<'a> Templates<'a> {
             binaries => binaries.collect::<BTreeMap<String, String>>(),
             binary => binding.binaries.values().next().map(path),
             tls,
+            hosts => binding.hosts,
+            user => CLIENT,
+            accounts => accounts.collect::<Vec<_>>(),
+            set => service.settings(&binding.set)?,
             ..of_addresses(&binding.addresses)
         };
         Self::with(service.folder(), service.templates(), values, None)
@@ -193,6 +221,20 @@ fn of_server(certificates: &Certificates) -> minijinja::Value {
         ca => certificates.ca.display().to_string(),
         certificate => certificates.server.display().to_string(),
         key => certificates.server_key.display().to_string(),
+        clients => certificates.clients.iter().map(|(name, files)| (name.clone(), of_client(files))).collect::<BTreeMap<_, _>>(),
+    }
+}
+
+/// The paths of a client's certificate and its key.
+fn of_client(files: &CertificateFiles) -> minijinja::Value {
+    context! { certificate => files.certificate.display().to_string(), key => files.key.display().to_string() }
+}
+
+/// What a gateway needs to speak TLS to the upstream.
+fn secure_origin(origin: &SecureOrigin) -> minijinja::Value {
+    context! {
+        ca => origin.ca.display().to_string(),
+        client => origin.client.as_ref().map(of_client),
     }
 }
 
@@ -253,29 +295,52 @@ impl Driver {
 
     /// The settings of the driver, overridden by those of the scenario.
     fn settings(&self, set: &BTreeMap<String, Value>) -> Result<BTreeMap<String, Value>, RigError> {
-        let mut settings = self.file.settings.clone();
-        for (name, value) in set {
-            let known = settings.keys().map(String::as_str);
-            let Some(default) = settings.get(name) else {
-                let place = format!("gateway `{}`", self.name);
-                let message = format!("`set` has no `{name}`");
-                let remedy = match (weir_document::nearest(name, known), settings.is_empty()) {
-                    (Some(nearest), _) => format!("did you mean `{nearest}`?"),
-                    (None, true) => "the driver has no settings".into(),
-                    (None, false) => {
-                        format!("it has {}", settings.keys().cloned().collect::<Vec<_>>().join(", "))
-                    }
-                };
-                return Err(RigError::Driver(Problem::of(place, message).help(remedy)));
-            };
-            if std::mem::discriminant(default) != std::mem::discriminant(value) {
-                let place = format!("gateway `{}`", self.name);
-                let message = format!("`set.{name}` cannot be {value}");
-                let problem = Problem::of(place, message).help(format!("its default is {default}"));
-                return Err(RigError::Driver(problem));
-            }
-            settings.insert(name.clone(), value.clone());
-        }
-        Ok(settings)
+        settings(&format!("gateway `{}`", self.name), "set", &self.file.settings, set)
     }
+}
+
+impl Service {
+    /// Rejects settings that the service does not have, or whose values have another type than the default.
+    ///
+    /// # Errors
+    /// [`RigError::Driver`], which names the setting.
+    pub fn check_settings(&self, set: &BTreeMap<String, Value>) -> Result<(), RigError> {
+        self.settings(set).map(|_| ())
+    }
+
+    /// The settings of the service, overridden by those of the scenario.
+    fn settings(&self, set: &BTreeMap<String, Value>) -> Result<BTreeMap<String, Value>, RigError> {
+        settings(&format!("service `{}`", self.name()), "origin.prepare", &self.file().settings, set)
+    }
+}
+
+/// `defaults`, overridden by `set`, which is the field `field` of a scenario; `place` names whose they are in errors.
+fn settings(
+    place: &str,
+    field: &str,
+    defaults: &BTreeMap<String, Value>,
+    set: &BTreeMap<String, Value>,
+) -> Result<BTreeMap<String, Value>, RigError> {
+    let mut settings = defaults.clone();
+    for (name, value) in set {
+        let known = settings.keys().map(String::as_str);
+        let Some(default) = settings.get(name) else {
+            let message = format!("`{field}` has no `{name}`");
+            let remedy = match (weir_document::nearest(name, known), settings.is_empty()) {
+                (Some(nearest), _) => format!("did you mean `{nearest}`?"),
+                (None, true) => "there are no settings".into(),
+                (None, false) => {
+                    format!("it has {}", settings.keys().cloned().collect::<Vec<_>>().join(", "))
+                }
+            };
+            return Err(RigError::Driver(Problem::of(place, message).help(remedy)));
+        };
+        if std::mem::discriminant(default) != std::mem::discriminant(value) {
+            let message = format!("`{field}.{name}` cannot be {value}");
+            let problem = Problem::of(place, message).help(format!("its default is {default}"));
+            return Err(RigError::Driver(problem));
+        }
+        settings.insert(name.clone(), value.clone());
+    }
+    Ok(settings)
 }

@@ -21,21 +21,10 @@ pub(crate) struct Answer {
     pub(crate) body: String,
 }
 
-/// Sends a GET to `address`, in `namespace` or on the host. `timeout` limits the whole exchange.
+/// Sends a GET with `credentials` to `address`, in `namespace` or on the host. `timeout` limits the whole exchange.
 ///
 /// # Errors
 /// Those of the connection; `InvalidData` if the response is not HTTP or too large.
-pub(crate) fn get(
-    namespace: Option<&Namespace>,
-    address: SocketAddr,
-    host: &str,
-    path: &str,
-    timeout: Duration,
-) -> io::Result<Answer> {
-    get_with(&Credentials::default(), namespace, address, host, path, timeout)
-}
-
-/// [`get`] with `credentials`.
 pub(crate) fn get_with(
     credentials: &Credentials,
     namespace: Option<&Namespace>,
@@ -44,13 +33,31 @@ pub(crate) fn get_with(
     path: &str,
     timeout: Duration,
 ) -> io::Result<Answer> {
+    let sent = Sent { method: "GET", content_type: "", body: "" };
+    send(credentials, namespace, address, Asked { host, path }, sent, timeout)
+}
+
+/// Sends a request as [`get_with`] does.
+pub(crate) fn send(
+    credentials: &Credentials,
+    namespace: Option<&Namespace>,
+    address: SocketAddr,
+    Asked { host, path }: Asked<'_>,
+    Sent { method, content_type, body }: Sent<'_>,
+    timeout: Duration,
+) -> io::Result<Answer> {
     let deadline = Instant::now() + timeout;
     let socket = namespace::connect(namespace, address, timeout)?;
     socket.set_write_timeout(Some(timeout))?;
     socket.set_read_timeout(Some(timeout))?;
     let mut stream = credentials.speak(socket, host)?;
     let token = credentials.field();
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n{token}Connection: close\r\n\r\n");
+    let mut head = format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\n{token}Connection: close\r\n");
+    if !body.is_empty() {
+        let length = body.len();
+        head.push_str(&format!("Content-Type: {content_type}\r\nContent-Length: {length}\r\n"));
+    }
+    let request = format!("{head}\r\n{body}");
     stream.write_all(request.as_bytes())?;
     let mut bytes = Vec::new();
     let mut chunk = [0; 16 << 10];
@@ -83,6 +90,15 @@ pub struct Asked<'a> {
     pub host: &'a str,
     /// The path with its query.
     pub path: &'a str,
+}
+
+/// What a request carries besides that.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sent<'a> {
+    pub(crate) method: &'a str,
+    /// The media type of the body.
+    pub(crate) content_type: &'a str,
+    pub(crate) body: &'a str,
 }
 
 /// The status of the response to a GET with `credentials`. `timeout` limits the whole exchange.

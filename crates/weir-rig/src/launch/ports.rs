@@ -114,6 +114,9 @@ mod tests {
         drop(listener);
         // A process that another test is starting holds the socket too, until it executes its program.
         let is_free = || require_free("gateway", None, address).is_ok();
-        assert!((0..500).any(|_| is_free() || { std::thread::sleep(Duration::from_millis(10)); false }));
+        assert!((0..500).any(|_| is_free() || {
+            std::thread::sleep(Duration::from_millis(10));
+            false
+        }));
     }
 }

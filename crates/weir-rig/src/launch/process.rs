@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use weir_results::Role;
 
-use crate::{Binary, Limits, Namespace};
+use crate::{Binary, Credentials, Limits, Namespace};
 
 /// When a process is ready. In addition, every address of [`ProcessSpec::listens`] must accept connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +25,8 @@ pub enum Ready {
         path: String,
         /// The status.
         status: u16,
+        /// What is shown to it; plain HTTP without certificates.
+        credentials: Box<Credentials>,
     },
 }
 

@@ -19,8 +19,8 @@ pub(super) fn check(spec: &ProcessSpec) -> Result<(), String> {
     match &spec.ready {
         Ready::None => {}
         Ready::Tcp(address) => accepts(address)?,
-        Ready::Http { address, host, path, status } => {
-            match http::get(network, *address, host, path, READY_LOOK_TIMEOUT) {
+        Ready::Http { address, host, path, status, credentials } => {
+            match http::get_with(credentials, network, *address, host, path, READY_LOOK_TIMEOUT) {
                 Ok(answer) if answer.status == *status => {}
                 Ok(answer) => {
                     return Err(format!("{address}{path} answered {}, not {status}", answer.status));

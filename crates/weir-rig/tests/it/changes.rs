@@ -150,7 +150,8 @@ fn drivers_that_cannot_change_their_routes_are_refused_with_the_reason() {
     check("apply: { files: { templates: [page] } }\n", "");
     check("", "the driver has no `apply`, so weir cannot change the running gateway | add `apply`");
     check("apply: { xds: {} }\n", "`apply: xds` is not supported yet");
-    check("apply: { kubernetes: {} }\n", "`apply: kubernetes` is not supported yet");
+    let kubernetes = "apply: { kubernetes: { api: { service: k8s }, template: page } }\n";
+    check(kubernetes, "`apply`: `k8s` is not in `needs` | add `needs: [k8s]`");
     check(
         "apply: { files: { templates: [paeg] } }\n",
         "`apply`: no step renders `paeg` | did you mean `page`?",

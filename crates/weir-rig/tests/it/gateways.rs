@@ -37,6 +37,8 @@ pub(crate) fn binding() -> Binding {
         changes: false,
         services: BTreeMap::new(),
         addresses: BTreeMap::new(),
+        secure_origin: None,
+        token_cache: std::time::Duration::ZERO,
     }
 }
 

@@ -1,12 +1,18 @@
 //! Launching, and each way in which it fails.
 
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::time::Duration;
 
 use weir_rig::{Ready, Rig, RigError};
 
 use crate::{Bench, PROBE, eventually, free_address, options};
+
+/// Ready when `address` answers a GET.
+fn ready_on(address: SocketAddr) -> Ready {
+    let credentials = Box::default();
+    Ready::Http { address, host: "x".into(), path: "/ready".into(), status: 200, credentials }
+}
 
 #[test]
 fn a_listener_is_ready_when_it_accepts_and_gone_when_stopped() {
@@ -107,7 +113,7 @@ fn a_port_that_was_taken_after_the_look_is_told_too() {
     let mut spec = bench.probe("gateway", &["die-after", sign.to_str().unwrap()]);
     spec.listens = vec![address];
     // Whoever is faster accepts, and answers nothing.
-    spec.ready = Ready::Http { address, host: "x".into(), path: "/ready".into(), status: 200 };
+    spec.ready = ready_on(address);
     let log = spec.log.clone();
     let faster = std::thread::spawn(move || {
         // The log is made when the look is over.
@@ -177,7 +183,7 @@ fn a_process_that_never_gets_ready_is_ended() {
     let bench = Bench::new("never");
     let address = free_address();
     let mut spec = bench.probe("gateway", &["wait"]);
-    spec.ready = Ready::Http { address, host: "x".into(), path: "/ready".into(), status: 200 };
+    spec.ready = ready_on(address);
     spec.ready_timeout = Duration::from_millis(50);
     let error = bench.rig().launch(&spec).unwrap_err();
     assert_eq!(error.cause(), "never-ready");

@@ -13,6 +13,7 @@ pub(crate) fn known(drivers: &Drivers) -> Known {
     Known {
         drivers: owned(names),
         origins: owned(drivers.origins()),
+        services: owned(drivers.service_origins()),
         cpus: weir_rig::usable_cpus().len().max(1),
         namespaces,
     }

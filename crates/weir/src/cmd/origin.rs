@@ -210,7 +210,7 @@ fn failure(error: OriginError) -> Failure {
 #[cfg(test)]
 mod tests {
     use clap::{Args as _, FromArgMatches as _};
-    use weir_lab::scenario::{Origin, OriginFaults, OriginHttp2, OriginTls};
+    use weir_lab::scenario::{Origin, OriginFaults, OriginHttp2, OriginService, OriginTls};
 
     use super::*;
 
@@ -258,7 +258,7 @@ mod tests {
         };
         Origin {
             body: "1KiB".parse().unwrap(),
-            service: "lognormal:5ms,0.5".parse().unwrap(),
+            service: OriginService::Time("lognormal:5ms,0.5".parse().unwrap()),
             servers: Some(3),
             drift: Some("1ms/10s".parse().unwrap()),
             stall: Some("200ms/1s".parse().unwrap()),
@@ -282,7 +282,10 @@ mod tests {
         let spec = read(&full().arguments()).unwrap().spec();
         let Origin { service, drift, stall, errors, faults, http2, .. } = full();
         assert_eq!((spec.body_bytes, spec.seed), (1_024, 7));
-        assert_eq!(spec.service, Some(ServiceSpec { time: service, servers: NonZeroUsize::new(3).unwrap() }));
+        assert_eq!(
+            spec.service,
+            Some(ServiceSpec { time: service.time(), servers: NonZeroUsize::new(3).unwrap() })
+        );
         assert_eq!((spec.drift, spec.stall), (drift, stall));
         let OriginFaults { resets, half, slow, .. } = faults;
         assert_eq!(spec.faults, FaultSpec { errors, resets, half, slow, refuse: http2.refuse });

@@ -6,10 +6,12 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use weir_lab::{Addresses, Overrides, Source, binding};
+use weir_lab::scenario::Scenario;
+use weir_lab::{Addresses, Overrides, Source, binding, secure_origin, service_binding};
+use weir_results::Role;
 use weir_rig::{
-    Apply, Binary, BinaryFile, Binding, Certificates, Driver, Drivers, ProcessSpec, Ready, RenderedService,
-    RigError, ServiceBinding,
+    Apply, Binary, BinaryFile, Binding, Certificates, Driver, Drivers, KubeApi, KubeService, ProcessSpec,
+    Ready, RenderedService, RigError, Service,
 };
 
 use crate::cmd::known::known;
@@ -83,12 +85,17 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
         with_ports.map(|(name, port)| (name.clone(), SocketAddr::new(args.admin.ip(), port))).collect()
     };
     let further = addressed(&driver.file().addresses);
-    let services = services(&drivers, driver.name(), &args.out, addressed)?;
+    let services = services(&drivers, driver.name(), &point.scenario, &args.out, addressed)?;
     let outputs = services.iter().map(|(name, service)| (name.clone(), service.outputs.clone()));
+    let upstream =
+        services.iter().find(|(name, _)| Some(name.as_str()) == point.scenario.origin.service.name());
+    let upstream = upstream.and_then(|(_, service)| service.origin.as_ref());
+    let upstream_certificates = upstream.and_then(|origin| origin.certificates.as_ref());
     let bound = Binding {
         config,
         addresses: further,
         services: outputs.collect(),
+        secure_origin: secure_origin(&point.scenario, upstream_certificates),
         ..binding(&point.scenario, gateway, binary, &addresses, seed)
     };
     let rendered = driver.render(&bound, &args.out)?;
@@ -132,15 +139,20 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-/// The services that the driver needs, rendered below the directory; `addressed` gives their addresses by name.
+/// The service that is the upstream, and those that the driver needs, rendered below the directory; `addressed` gives their addresses by name.
 fn services(
     drivers: &Drivers,
     driver: &str,
+    scenario: &Scenario,
     out: &Path,
     mut addressed: impl FnMut(&[String]) -> BTreeMap<String, SocketAddr>,
 ) -> Result<Vec<(String, RenderedService)>, Failure> {
     let mut rendered = Vec::new();
-    for service in drivers.needed_by(driver)? {
+    let upstream = scenario.origin.service.name();
+    let mut wanted: Vec<&Service> =
+        upstream.map(|name| drivers.service(name)).transpose()?.into_iter().collect();
+    wanted.extend(drivers.needed_by(driver)?.into_iter().filter(|service| Some(service.name()) != upstream));
+    for service in wanted {
         let file = service.file();
         let bare = |binary: &BinaryFile| {
             (binary.name.clone(), Binary { path: PathBuf::from(&binary.name), ..Binary::default() })
@@ -153,7 +165,8 @@ fn services(
             error => Err(error),
         })?;
         let addresses = addressed(&file.addresses);
-        let binding = ServiceBinding { addresses, binaries, ..ServiceBinding::default() };
+        let role = if Some(service.name()) == upstream { Role::Origin } else { Role::Service };
+        let binding = service_binding(scenario, addresses, binaries, role);
         rendered.push((service.name().to_owned(), service.render(&binding, &out.join(service.name()))?));
     }
     Ok(rendered)
@@ -218,7 +231,12 @@ fn apply(apply: &Apply) -> String {
         Apply::Files { templates, signal: None, .. } => {
             format!("{}, which it watches", templates.join(", "))
         }
-        Apply::Kubernetes {} => "Kubernetes (not yet served)".into(),
+        Apply::Kubernetes { api: KubeApi::Service(KubeService { service }), template } => {
+            format!("the manifests of {template} to {service}")
+        }
+        Apply::Kubernetes { api: KubeApi::Own(own), template } => {
+            format!("the manifests of {template} to its address `{}`", own.on.0)
+        }
         Apply::Nats { service, added, removed, .. } => format!("{added} and {removed} to {service}"),
         Apply::Xds {} => "xDS (not yet served)".into(),
     }

@@ -1,45 +1,34 @@
-"""A reverse proxy whose routes come over NATS: `router.register` adds a server to a URI, `router.unregister` removes it.
+"""A reverse proxy that is told of its routes: `follow.py` says how.
 
-    gateway.py IP PORT ADMIN_PORT NATS_ADDRESS
+    gateway.py IP PORT ADMIN_PORT ARGUMENTS_OF_FOLLOW
 """
 
 import http.client
 import itertools
 import json
-import socket
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-ip, port, admin_port, nats = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+import follow
+
+ip, port, admin_port = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 routes, counts = {}, itertools.count(1)
 requests, registered = 0, 0
 is_connected = threading.Event()
 own = threading.local()
 
 
-def listen_to_nats():
-    """Follows both subjects by NATS's own text protocol."""
+def add(uri, server):
+    """Adds a server to a URI."""
     global registered
-    host, nats_port = nats.rsplit(":", 1)
-    stream = socket.create_connection((host, int(nats_port))).makefile("rwb")
-    stream.readline()
-    stream.write(b'CONNECT {"verbose":false}\r\nSUB router.register 1\r\nSUB router.unregister 2\r\nPING\r\n')
-    stream.flush()
-    for line in stream:
-        words = line.split()
-        if words[:1] == [b"PING"]:
-            stream.write(b"PONG\r\n")
-            stream.flush()
-        elif words[:1] == [b"PONG"]:
-            is_connected.set()
-        elif words[:1] == [b"MSG"]:
-            message = json.loads(stream.read(int(words[-1]) + 2))
-            server = (message["host"], message["port"])
-            for uri in message["uris"]:
-                others = [known for known in routes.get(uri, []) if known != server]
-                routes[uri] = others + [server] if words[1] == b"router.register" else others
-            registered += words[1] == b"router.register"
+    routes[uri] = [known for known in routes.get(uri, []) if known != server] + [server]
+    registered += 1
+
+
+def remove(uri, server):
+    """Removes it again."""
+    routes[uri] = [known for known in routes.get(uri, []) if known != server]
 
 
 class Gateway(BaseHTTPRequestHandler):
@@ -81,6 +70,6 @@ class Admin(Gateway):
         self.answer(200 if is_ready else 503, json.dumps(stats).encode())
 
 
-threading.Thread(target=listen_to_nats, daemon=True).start()
+threading.Thread(target=follow.follow, args=(sys.argv[4:], is_connected.set, add, remove), daemon=True).start()
 threading.Thread(target=ThreadingHTTPServer((ip, admin_port), Admin).serve_forever, daemon=True).start()
 ThreadingHTTPServer((ip, port), Gateway).serve_forever()

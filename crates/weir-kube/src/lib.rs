@@ -1,0 +1,416 @@
+//! Talks to a Kubernetes API from a thread that knows no async: server-side apply, deletion, waiting for a condition, and
+//! tokens of service accounts.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use http::Uri;
+use kube::api::{Api, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams};
+use kube::config::AuthInfo;
+use kube::discovery::{ApiResource, Scope, pinned_kind};
+use kube::{Client, Config};
+use serde_json::{Value, json};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+/// A time limit for one request, ample for a server on the same host.
+pub const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The field manager of what weir applies.
+const MANAGER: &str = "weir";
+
+/// Objects of one kind that are applied or deleted at the same time.
+const AT_ONCE: usize = 16;
+
+/// The pause between two looks at an object, or at a kind that is not served yet.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Why a request to the API did not succeed.
+#[derive(Debug, thiserror::Error)]
+pub enum KubeError {
+    /// The connection could not be prepared: a certificate cannot be read, for example.
+    #[error("cannot connect to the Kubernetes API at {address}: {why}")]
+    Connect {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        why: String,
+    },
+    /// A manifest is not an object with `apiVersion`, `kind` and `metadata.name`.
+    #[error("manifest {number}: {why}")]
+    Manifest {
+        /// Its place among the manifests, from 1.
+        number: usize,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The API refused a request, or did not answer it in time.
+    #[error("{what}: {why}")]
+    Refused {
+        /// What was asked for.
+        what: String,
+        /// Why.
+        why: String,
+    },
+}
+
+/// How to reach a Kubernetes API.
+#[derive(Clone, Debug)]
+pub struct Access {
+    /// Its address.
+    pub address: SocketAddr,
+    /// The name that its certificate must be for; that of the address if absent.
+    pub server_name: Option<String>,
+    /// The certificate of its authority, PEM.
+    pub ca: PathBuf,
+    /// The client's certificate, PEM.
+    pub certificate: PathBuf,
+    /// The key of that certificate, PEM.
+    pub key: PathBuf,
+}
+
+/// An object to wait for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Awaited {
+    /// Group and version, such as `apps/v1`.
+    pub api_version: String,
+    /// The kind.
+    pub kind: String,
+    /// The namespace; `None` for kinds without one, and for `default`.
+    pub namespace: Option<String>,
+    /// The name.
+    pub name: String,
+    /// The type of a condition that must be `True`; `None` if it is enough that the object exists.
+    pub condition: Option<String>,
+}
+
+/// A connection to a Kubernetes API.
+pub struct Cluster {
+    client: Client,
+    runtime: Runtime,
+}
+
+/// A manifest, and what it is called.
+#[derive(Clone, Debug)]
+struct Manifest {
+    kind: GroupVersionKind,
+    namespace: Option<String>,
+    name: String,
+    content: Value,
+}
+
+impl Cluster {
+    /// Prepares a connection; `timeout` limits each request. `at_start` runs first on the thread of the connection: to enter
+    /// a network namespace, for example.
+    ///
+    /// # Errors
+    /// [`KubeError::Connect`]. That nothing listens at the address is an error of the first request.
+    pub fn connect(
+        access: &Access,
+        timeout: Duration,
+        at_start: impl Fn() + Send + Sync + 'static,
+    ) -> Result<Self, KubeError> {
+        let failed = |why: String| KubeError::Connect { address: access.address, why };
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("kubernetes")
+            .on_thread_start(at_start)
+            .enable_all()
+            .build()
+            .map_err(|error| failed(error.to_string()))?;
+        let uri: Uri = format!("https://{}", access.address)
+            .parse()
+            .map_err(|error: http::uri::InvalidUri| failed(error.to_string()))?;
+        let text = |path: &PathBuf| Some(path.display().to_string());
+        let mut config = Config::new(uri);
+        config.root_cert_file = Some(access.ca.clone());
+        config.auth_info = AuthInfo {
+            client_certificate: text(&access.certificate),
+            client_key: text(&access.key),
+            ..AuthInfo::default()
+        };
+        config.tls_server_name.clone_from(&access.server_name);
+        config.connect_timeout = Some(timeout);
+        config.read_timeout = Some(timeout);
+        config.write_timeout = Some(timeout);
+        let client = {
+            let _inside = runtime.enter();
+            Client::try_from(config).map_err(|error| failed(in_words(&error)))?
+        };
+        Ok(Self { client, runtime })
+    }
+
+    /// Applies manifests server-side, and takes over fields that others manage. Neighbours of one kind are applied at the same
+    /// time, kinds in their order. A kind that the API does not serve yet, because its definition was applied just now, is
+    /// awaited for `patience`.
+    ///
+    /// # Errors
+    /// [`KubeError::Manifest`] and [`KubeError::Refused`]; manifests before the one that is named may have been applied.
+    pub fn apply(&self, manifests: &[Value], patience: Duration) -> Result<(), KubeError> {
+        let params = PatchParams::apply(MANAGER).force();
+        self.each(manifests, patience, move |api, manifest| {
+            let params = params.clone();
+            async move {
+                let done = api.patch(&manifest.name, &params, &Patch::Apply(&manifest.content)).await;
+                done.map(drop).map_err(|error| refused("apply", &manifest, &error))
+            }
+        })
+    }
+
+    /// Deletes the objects of manifests, and does not wait until they are gone. An object that does not exist is no error.
+    ///
+    /// # Errors
+    /// As [`Cluster::apply`].
+    pub fn delete(&self, manifests: &[Value]) -> Result<(), KubeError> {
+        self.each(manifests, Duration::ZERO, |api, manifest| async move {
+            match api.delete(&manifest.name, &DeleteParams::default()).await {
+                Ok(_) => Ok(()),
+                Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+                Err(error) => Err(refused("delete", &manifest, &error)),
+            }
+        })
+    }
+
+    /// Waits until an object exists, and its condition is `True`.
+    ///
+    /// # Errors
+    /// [`KubeError::Refused`] if that takes longer than `patience`, with what was found last.
+    pub fn wait(&self, awaited: &Awaited, patience: Duration) -> Result<(), KubeError> {
+        let (client, awaited) = (self.client.clone(), awaited.clone());
+        self.run(async move {
+            let deadline = Instant::now() + patience;
+            loop {
+                let why = match look(&client, &awaited).await {
+                    Ok(()) => return Ok(()),
+                    Err(why) => why,
+                };
+                if Instant::now() >= deadline {
+                    let what = format!("{} {} within {patience:?}", awaited.kind, awaited.name);
+                    return Err(KubeError::Refused { what, why });
+                }
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+        })
+    }
+
+    /// A token of a service account that is valid for `lifetime`, at least ten minutes.
+    ///
+    /// # Errors
+    /// [`KubeError::Refused`].
+    pub fn token(&self, namespace: &str, account: &str, lifetime: Duration) -> Result<String, KubeError> {
+        let what = format!("a token of service account {namespace}/{account}");
+        let failed = |why: String| KubeError::Refused { what: what.clone(), why };
+        let body = json!({
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": { "expirationSeconds": lifetime.as_secs() },
+        });
+        let request =
+            http::Request::post(format!("/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"))
+                .header("Content-Type", "application/json")
+                .body(body.to_string().into_bytes())
+                .map_err(|error| failed(error.to_string()))?;
+        let client = self.client.clone();
+        let response = self.run(async move { client.request::<Value>(request).await });
+        let response = response.map_err(|error| failed(in_words(&error)))?;
+        let token = response.pointer("/status/token").and_then(Value::as_str);
+        token.map(str::to_owned).ok_or_else(|| failed("the response has none".into()))
+    }
+
+    /// Does `act` for each manifest: neighbours of one kind at the same time, kinds in their order.
+    fn each<F, W>(&self, manifests: &[Value], patience: Duration, act: F) -> Result<(), KubeError>
+    where
+        F: Fn(Api<DynamicObject>, Manifest) -> W + Send + Sync + 'static,
+        W: Future<Output = Result<(), KubeError>> + Send + 'static,
+    {
+        let read = |(at, content): (usize, &Value)| {
+            Manifest::read(content).map_err(|why| KubeError::Manifest { number: at + 1, why })
+        };
+        let manifests: Vec<Manifest> = manifests.iter().enumerate().map(read).collect::<Result<_, _>>()?;
+        let client = self.client.clone();
+        let act = Arc::new(act);
+        self.run(async move {
+            for neighbours in manifests.chunk_by(|one, other| one.kind == other.kind) {
+                let (resource, scope) = served(&client, &neighbours[0], patience).await?;
+                let places = Arc::new(Semaphore::new(AT_ONCE));
+                let mut tasks = JoinSet::new();
+                for manifest in neighbours.iter().cloned() {
+                    let api = api(&client, &resource, &scope, manifest.namespace.as_deref());
+                    let (act, places) = (Arc::clone(&act), Arc::clone(&places));
+                    tasks.spawn(async move {
+                        // The semaphore is never closed.
+                        let _place = places.acquire_owned().await;
+                        act(api, manifest).await
+                    });
+                }
+                while let Some(done) = tasks.join_next().await {
+                    done.unwrap_or_else(|error| {
+                        Err(KubeError::Refused { what: "a task".into(), why: error.to_string() })
+                    })?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Runs `work` on the thread of the connection, where sockets must be opened.
+    fn run<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> T {
+        let task = self.runtime.spawn(work);
+        match self.runtime.block_on(task) {
+            Ok(done) => done,
+            Err(error) => std::panic::resume_unwind(error.into_panic()),
+        }
+    }
+}
+
+impl std::fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cluster").finish_non_exhaustive()
+    }
+}
+
+impl Manifest {
+    fn read(content: &Value) -> Result<Self, String> {
+        let text =
+            |pointer: &str| content.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
+        let missing = |field: &str| format!("`{field}` is missing");
+        let api_version = text("/apiVersion").ok_or_else(|| missing("apiVersion"))?;
+        let kind = text("/kind").ok_or_else(|| missing("kind"))?;
+        let name = text("/metadata/name").ok_or_else(|| missing("metadata.name"))?;
+        Ok(Self {
+            kind: group_version_kind(api_version, kind),
+            namespace: text("/metadata/namespace").map(str::to_owned),
+            name: name.to_owned(),
+            content: content.clone(),
+        })
+    }
+}
+
+/// `apps/v1` and `Deployment`, or `v1` and `ConfigMap`.
+fn group_version_kind(api_version: &str, kind: &str) -> GroupVersionKind {
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    GroupVersionKind::gvk(group, version, kind)
+}
+
+/// The resource of a manifest's kind; waits for it as long as `patience`.
+async fn served(
+    client: &Client,
+    manifest: &Manifest,
+    patience: Duration,
+) -> Result<(ApiResource, Scope), KubeError> {
+    let deadline = Instant::now() + patience;
+    loop {
+        match pinned_kind(client, &manifest.kind).await {
+            Ok((resource, capabilities)) => return Ok((resource, capabilities.scope)),
+            Err(error) if Instant::now() >= deadline => {
+                return Err(refused("find the kind of", manifest, &error));
+            }
+            Err(_) => tokio::time::sleep(LOOK_EVERY).await,
+        }
+    }
+}
+
+fn api(
+    client: &Client,
+    resource: &ApiResource,
+    scope: &Scope,
+    namespace: Option<&str>,
+) -> Api<DynamicObject> {
+    match (scope, namespace) {
+        (Scope::Cluster, _) => Api::all_with(client.clone(), resource),
+        (Scope::Namespaced, None) => Api::default_namespaced_with(client.clone(), resource),
+        (Scope::Namespaced, Some(namespace)) => Api::namespaced_with(client.clone(), namespace, resource),
+    }
+}
+
+/// Looks at an object once; the error says what was found instead.
+async fn look(client: &Client, awaited: &Awaited) -> Result<(), String> {
+    let kind = group_version_kind(&awaited.api_version, &awaited.kind);
+    let (resource, capabilities) = pinned_kind(client, &kind).await.map_err(|error| in_words(&error))?;
+    let api = api(client, &resource, &capabilities.scope, awaited.namespace.as_deref());
+    let object = api.get(&awaited.name).await.map_err(|error| in_words(&error))?;
+    let Some(condition) = &awaited.condition else { return Ok(()) };
+    let conditions = object.data.pointer("/status/conditions").and_then(Value::as_array);
+    let found = conditions.into_iter().flatten().find(|of| of["type"] == condition.as_str());
+    match found.and_then(|found| found["status"].as_str()) {
+        Some("True") => Ok(()),
+        Some(status) => Err(format!("condition {condition} is {status}")),
+        None => Err(format!("it has no condition {condition}")),
+    }
+}
+
+fn refused(verb: &str, manifest: &Manifest, error: &kube::Error) -> KubeError {
+    let place = manifest.namespace.as_ref().map(|namespace| format!("{namespace}/")).unwrap_or_default();
+    let what = format!("cannot {verb} {} {place}{}", manifest.kind.kind, manifest.name);
+    KubeError::Refused { what, why: in_words(error) }
+}
+
+/// The error of the API in its own words, or the innermost cause of a failed request.
+fn in_words(error: &kube::Error) -> String {
+    if let kube::Error::Api(status) = error {
+        return status.message.clone();
+    }
+    let mut innermost: &dyn std::error::Error = error;
+    while let Some(cause) = innermost.source() {
+        innermost = cause;
+    }
+    match innermost.to_string() {
+        cause if cause.is_empty() => error.to_string(),
+        cause => cause,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn manifests_need_a_kind_and_a_name() {
+        let check = |content: Value, expected: Result<(&str, &str, Option<&str>, &str), &str>| {
+            let read = Manifest::read(&content);
+            let read = read.as_ref().map(|manifest| {
+                let kind = &manifest.kind;
+                (
+                    kind.group.as_str(),
+                    kind.version.as_str(),
+                    manifest.namespace.as_deref(),
+                    manifest.name.as_str(),
+                )
+            });
+            assert_eq!(read.map_err(String::as_str), expected, "{content}");
+        };
+        let config_map =
+            json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a", "namespace": "n" } });
+        check(config_map, Ok(("", "v1", Some("n"), "a")));
+        let grouped = json!({ "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "a" } });
+        check(grouped, Ok(("apps", "v1", None, "a")));
+        check(json!({ "kind": "ConfigMap" }), Err("`apiVersion` is missing"));
+        check(
+            json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": {} }),
+            Err("`metadata.name` is missing"),
+        );
+        check(json!("text"), Err("`apiVersion` is missing"));
+    }
+
+    #[test]
+    fn files_that_are_missing_and_servers_that_are_not_there_are_errors() {
+        let path = |name: &str| PathBuf::from(format!("/nonexistent/{name}"));
+        let address: SocketAddr = "127.0.0.1:1".parse().expect("it is one");
+        let access = Access {
+            address,
+            server_name: None,
+            ca: path("ca"),
+            certificate: path("client"),
+            key: path("client.key"),
+        };
+        let error = Cluster::connect(&access, Duration::from_secs(1), || {}).expect_err("no file is there");
+        assert!(
+            error.to_string().starts_with("cannot connect to the Kubernetes API at 127.0.0.1:1: "),
+            "{error}"
+        );
+    }
+}

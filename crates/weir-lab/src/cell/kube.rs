@@ -1,0 +1,120 @@
+//! Talks to Kubernetes APIs of services and gateways. Needs the feature `kubernetes`.
+
+use std::net::SocketAddr;
+
+use serde_json::Value;
+use weir_rig::{AwaitedObject, KubeEndpoint, Namespace, Tokens};
+
+use super::error::{CellError, failed};
+
+/// Whether this build can talk to a Kubernetes API.
+pub(crate) const IS_SUPPORTED: bool = cfg!(feature = "kubernetes");
+
+/// A connection to a Kubernetes API.
+#[derive(Debug)]
+pub(crate) struct KubeClient {
+    #[cfg(feature = "kubernetes")]
+    cluster: weir_kube::Cluster,
+    /// Whose API it is.
+    part: String,
+}
+
+impl KubeClient {
+    /// Connects to the API of `part`; `namespace` has its address, and `None` is the host.
+    #[cfg(feature = "kubernetes")]
+    pub(crate) fn connect(
+        part: &str,
+        endpoint: &KubeEndpoint,
+        namespace: Option<&Namespace>,
+    ) -> Result<Self, CellError> {
+        let KubeEndpoint { address, ca, certificate, key } = endpoint.clone();
+        let access = weir_kube::Access { address, server_name: None, ca, certificate, key };
+        let namespace = namespace.cloned();
+        let enter = move || {
+            if let Some(namespace) = &namespace {
+                // If it fails, the connection is refused, which says so.
+                let _ = namespace.enter();
+            }
+        };
+        let cluster = weir_kube::Cluster::connect(&access, weir_kube::TIMEOUT, enter)
+            .map_err(|error| refused(part, &error))?;
+        Ok(Self { cluster, part: part.to_owned() })
+    }
+
+    #[cfg(not(feature = "kubernetes"))]
+    pub(crate) fn connect(part: &str, _: &KubeEndpoint, _: Option<&Namespace>) -> Result<Self, CellError> {
+        let message = format!("{part}: this weir is built without the feature `kubernetes`");
+        Err(failed("render", &message, "build it with `--features kubernetes`", ""))
+    }
+
+    /// Applies manifests server-side.
+    #[cfg(feature = "kubernetes")]
+    pub(crate) fn apply(&self, manifests: &[Value]) -> Result<(), CellError> {
+        self.cluster.apply(manifests, weir_kube::TIMEOUT).map_err(|error| refused(&self.part, &error))
+    }
+
+    /// Deletes the objects of manifests.
+    #[cfg(feature = "kubernetes")]
+    pub(crate) fn delete(&self, manifests: &[Value]) -> Result<(), CellError> {
+        self.cluster.delete(manifests).map_err(|error| refused(&self.part, &error))
+    }
+
+    /// Waits for an object.
+    #[cfg(feature = "kubernetes")]
+    pub(crate) fn wait(&self, awaited: &AwaitedObject) -> Result<(), CellError> {
+        let AwaitedObject { api_version, kind, namespace, name, condition, patience } = awaited.clone();
+        let awaited = weir_kube::Awaited { api_version, kind, namespace, name, condition };
+        self.cluster.wait(&awaited, patience).map_err(|error| refused(&self.part, &error))
+    }
+
+    /// Makes tokens that outlive the cell.
+    #[cfg(feature = "kubernetes")]
+    pub(crate) fn tokens(&self, tokens: &Tokens) -> Result<Vec<String>, CellError> {
+        const LIFETIME: std::time::Duration = std::time::Duration::from_secs(24 * 3600);
+        let token = |account: &String| self.cluster.token(&tokens.namespace, account, LIFETIME);
+        let made = tokens.accounts.iter().map(token).collect::<Result<_, _>>();
+        made.map_err(|error| refused(&self.part, &error))
+    }
+}
+
+#[cfg(not(feature = "kubernetes"))]
+impl KubeClient {
+    pub(crate) fn apply(&self, _: &[Value]) -> Result<(), CellError> {
+        self.never()
+    }
+
+    pub(crate) fn delete(&self, _: &[Value]) -> Result<(), CellError> {
+        self.never()
+    }
+
+    pub(crate) fn wait(&self, _: &AwaitedObject) -> Result<(), CellError> {
+        self.never()
+    }
+
+    pub(crate) fn tokens(&self, _: &Tokens) -> Result<Vec<String>, CellError> {
+        self.never()
+    }
+
+    fn never(&self) -> ! {
+        unreachable!("{} cannot be connected to", self.part)
+    }
+}
+
+#[cfg(feature = "kubernetes")]
+fn refused(part: &str, error: &weir_kube::KubeError) -> CellError {
+    failed("service", &format!("{part}: {error}"), "see its log", "")
+}
+
+/// The API of a service, as its outputs say.
+pub(crate) fn endpoint_of(
+    service: &str,
+    output: impl Fn(&str) -> Result<String, CellError>,
+) -> Result<KubeEndpoint, CellError> {
+    let address = output("address")?;
+    let address: SocketAddr = address.parse().map_err(|_| {
+        let message = format!("service `{service}`: the output `address` is `{address}`, not IP:PORT");
+        failed("render", &message, "use a form like \"{{ api }}\" in its service.yaml", "")
+    })?;
+    let file = |name: &str| Ok::<_, CellError>(output(name)?.into());
+    Ok(KubeEndpoint { address, ca: file("ca")?, certificate: file("certificate")?, key: file("key")? })
+}
