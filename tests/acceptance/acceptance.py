@@ -52,8 +52,8 @@ def main():
 
     named = [(check.__name__, check) for check in (*whole_runs.CHECKS, *verdicts.CHECKS, *arrivals.CHECKS, *other_tools.CHECKS, *capacity.CHECKS, *robustness.CHECKS, *remote.CHECKS, *added_latency.CHECKS, *comparing.CHECKS, *noisy_hosts.CHECKS)]
     # In no registry: asked for by name, or where they are.
-    if arguments.only or shutil.which("gorouter"):
-        named += [(check.__name__, check) for check in services.CHECKS]
+    found = [check for program, check in services.CHECKS.items() if arguments.only or shutil.which(program)]
+    named += [(check.__name__, check) for check in found]
     checks = [(name, check) for name, check in named if wanted(name)]
     rows = [row for row in matrix.rows() if wanted(row.name)]
     if arguments.list:

@@ -17,7 +17,7 @@ use crate::points::Point;
 use crate::points::axes::{Axes, axes_words};
 use crate::points::grouping::Group;
 
-pub(crate) use authentication::asked as authentication_at;
+pub(crate) use authentication::in_words as authentication_apart;
 pub use authentication::{AuthenticationCost, CostRow};
 pub use bias::{Claim, RigBias};
 pub use curves::AddedCurve;

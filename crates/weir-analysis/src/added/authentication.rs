@@ -68,7 +68,7 @@ fn value<'a>(run: &'a Run, axes: &'a Axes, path: &str) -> Option<&'a Value> {
 }
 
 /// How clients are authenticated at a point, in words.
-pub(crate) fn asked(run: &Run, axes: &Axes) -> String {
+fn asked(run: &Run, axes: &Axes) -> String {
     let is_on = |path: &str| match value(run, axes, path) {
         None | Some(Value::Null | Value::Bool(false)) => false,
         Some(Value::String(word)) => !["none", "off"].contains(&word.as_str()),
@@ -142,6 +142,11 @@ pub(super) fn apart(run: &Run, axes: &Axes) -> (Option<String>, Axes) {
         words => words,
     });
     (said, others)
+}
+
+/// How clients are authenticated at a point, in words, and the other axes.
+pub(crate) fn in_words(run: &Run, axes: &Axes) -> (String, Axes) {
+    (asked(run, axes), without_authentication(axes))
 }
 
 fn without_authentication(axes: &Axes) -> Axes {

@@ -3,18 +3,21 @@
 
 use std::collections::BTreeMap;
 
-use weir_results::{Counters, is_baseline};
+use weir_results::{DIRECT_TWIN, is_baseline};
 
 use super::model::{Column, Finding, KEEP, Row, Table, Unit, Value};
 use super::{Finder, Former, Measured};
-use crate::added::authentication_at;
+use crate::added::authentication_apart;
 use crate::figures::figure::{Figure, Range, Repeated, Sample};
 use crate::figures::quantity::count;
+use crate::points::axes::with_axes;
 use crate::points::conclusions::join;
-use crate::points::grouping::Group;
 use crate::points::measured::Repeats;
 
 pub(super) const FINDER: Finder = Finder { key: "amplification", columns: &[&COLUMNS], find };
+
+/// The column that takes the place of the axes which say how clients are authenticated.
+const AUTHENTICATION: &str = "authentication";
 
 /// Ratios closer to 1 than this are called none: a single request of the upstream's own doing.
 const AMPLIFIED: f64 = 1.0005;
@@ -26,78 +29,108 @@ client is makes more than one.";
 
 static COLUMNS: [Column; 6] = [
     Column::of("load", "Load", Unit::Load, 8),
-    Column::of("authentication", "Authentication", Unit::Text, 7),
+    Column::of(AUTHENTICATION, "Authentication", Unit::Text, 7),
     Column::of("sent", "Client requests", Unit::Count, 7),
     Column::of("upstream", "Upstream requests", Unit::Count, KEEP),
     Column::of("ratio", "Upstream per client request", Unit::Number, KEEP)
         .lower()
-        .judged("amplification.ratio", 0.02)
-        .drawn(),
+        .judged("amplification.ratio", 0.02),
     Column::of("kinds", "By kind", Unit::Text, 6),
 ];
+
+/// The requests of a gateway, over loads and repeats.
+#[derive(Clone, Debug, Default)]
+struct Requests {
+    sent: u64,
+    /// By kind.
+    upstream: BTreeMap<String, u64>,
+}
 
 fn find(measured: &Measured<'_>, _: &mut Former) -> Option<Finding> {
     let mut finding = Finding::new(FINDER.key, "Amplification", INTRO);
     let mut rows = Vec::new();
+    // By gateway and place, in the order in which they were found.
+    let mut totals: Vec<(String, String, Requests)> = Vec::new();
     for group in measured.groups {
-        for (gateway, repeats) in &group.rows {
-            let authentication = authentication_at(measured.run, group.axes);
-            let Some((row, sentence)) = row(group, gateway, &authentication, repeats) else { continue };
-            rows.push(row);
-            finding.sentences.extend(sentence.filter(|_| !is_baseline(gateway)));
+        let (authentication, mut axes) = authentication_apart(measured.run, group.axes);
+        let place = with_axes(&authentication, &axes);
+        axes.insert(AUTHENTICATION.to_owned(), authentication.clone().into());
+        for (gateway, repeats) in group.rows.iter().filter(|(gateway, _)| *gateway != DIRECT_TWIN) {
+            let Some((values, requests)) = row(&authentication, repeats) else { continue };
+            let (load, axes) = (group.load.to_owned(), axes.clone());
+            rows.push(Row { gateway: (*gateway).to_owned(), load, axes, values });
+            match totals.iter_mut().find(|(of, at, _)| of == gateway && *at == place) {
+                Some((_, _, total)) => total.add(&requests),
+                None => totals.push(((*gateway).to_owned(), place.clone(), requests)),
+            }
         }
     }
+    let amplified = totals.iter().filter(|(gateway, ..)| !is_baseline(gateway));
+    finding.sentences =
+        amplified.filter_map(|(gateway, place, total)| total.sentence(gateway, place)).collect();
     let caption = "Upstream requests for each client request".to_owned();
     finding.tables = vec![Table { caption, columns: &COLUMNS, rows }];
     (!finding.tables[0].rows.is_empty()).then_some(finding)
 }
 
-/// The row of a gateway, and its sentence if it amplifies; `None` if the upstream does not count by kind.
-fn row(
-    group: &Group<'_>,
-    gateway: &str,
-    authentication: &str,
-    repeats: &Repeats<'_>,
-) -> Option<(Row, Option<String>)> {
-    let counted: Vec<(u32, &Counters)> = repeats
-        .iter()
-        .map(|repeat| (repeat.cell.key.repeat, &repeat.measurement.counters))
-        .filter(|(_, counters)| !counters.origin_by_kind.is_empty() && counters.generator_sent > 0)
-        .collect();
-    let sent: u64 = counted.iter().map(|(_, counters)| counters.generator_sent).sum();
-    let mut kinds: BTreeMap<&str, u64> = BTreeMap::new();
-    for (kind, requests) in counted.iter().flat_map(|(_, counters)| &counters.origin_by_kind) {
-        *kinds.entry(kind).or_default() += requests;
+/// The values of a gateway at a load; `None` if the upstream does not count by kind.
+fn row(authentication: &str, repeats: &Repeats<'_>) -> Option<(Vec<Value>, Requests)> {
+    let mut total = Requests::default();
+    let mut ratios = Vec::new();
+    for repeat in repeats.iter() {
+        let counters = &repeat.measurement.counters;
+        if counters.origin_by_kind.is_empty() || counters.generator_sent == 0 {
+            continue;
+        }
+        let requests = Requests { sent: counters.generator_sent, upstream: counters.origin_by_kind.clone() };
+        // Counts are exact on any host.
+        let (reasons, range) = (Vec::new(), Range::default());
+        let sample = Sample::Value(requests.ratio());
+        ratios.push(Repeated { repeat: repeat.cell.key.repeat, sample, reasons, range });
+        total.add(&requests);
     }
-    let upstream: u64 = kinds.values().sum();
-    if sent == 0 {
+    if ratios.is_empty() {
         return None;
     }
-    let ratio = |(repeat, counters): &(u32, &Counters)| {
-        let upstream: u64 = counters.origin_by_kind.values().sum();
-        let sample = Sample::Value(upstream as f64 / counters.generator_sent as f64);
-        // Counts are exact on any host.
-        Repeated { repeat: *repeat, sample, reasons: Vec::new(), range: Range::default() }
-    };
-    let ratio = Figure::of(counted.iter().map(ratio).collect()).headline_if(true);
-    let by_kind: Vec<String> =
-        kinds.iter().map(|(kind, requests)| format!("{kind} {}", count(*requests))).collect();
-    let each = upstream as f64 / sent as f64;
-    let sentence = (each > AMPLIFIED).then(|| {
-        format!(
-            "{gateway}, {} ({authentication}): {each:.2} upstream requests for each client request: {}.",
-            group.load,
-            join(&by_kind)
-        )
-    });
     let values = vec![
         Value::Missing,
         Value::Text { text: authentication.to_owned() },
-        Value::count(sent),
-        Value::count(upstream),
-        Value::figure(&ratio),
-        Value::Text { text: by_kind.join(", ") },
+        Value::count(total.sent),
+        Value::count(total.upstream()),
+        Value::figure(&Figure::of(ratios).headline_if(true)),
+        Value::Text { text: total.kinds().join(", ") },
     ];
-    let (load, axes) = (group.load.to_owned(), group.axes.clone());
-    Some((Row { gateway: gateway.to_owned(), load, axes, values }, sentence))
+    Some((values, total))
+}
+
+impl Requests {
+    fn add(&mut self, other: &Self) {
+        self.sent += other.sent;
+        for (kind, requests) in &other.upstream {
+            *self.upstream.entry(kind.clone()).or_default() += requests;
+        }
+    }
+
+    fn upstream(&self) -> u64 {
+        self.upstream.values().sum()
+    }
+
+    fn ratio(&self) -> f64 {
+        self.upstream() as f64 / self.sent as f64
+    }
+
+    /// Each kind with its number.
+    fn kinds(&self) -> Vec<String> {
+        self.upstream.iter().map(|(kind, requests)| format!("{kind} {}", count(*requests))).collect()
+    }
+
+    /// What a gateway adds; `None` if it adds nothing.
+    fn sentence(&self, gateway: &str, place: &str) -> Option<String> {
+        let ratio = self.ratio();
+        let words = if ratio < 1.1 { format!("{ratio:.3}") } else { format!("{ratio:.2}") };
+        (ratio > AMPLIFIED).then(|| {
+            let kinds = join(&self.kinds());
+            format!("{gateway}, {place}: the upstream got {words} requests for each of a client: {kinds}.")
+        })
+    }
 }
