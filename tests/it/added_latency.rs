@@ -169,10 +169,7 @@ fn a_plan_says_that_rates_are_measured_first() {
     let said = text(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert!(said.contains("of it the pilot"), "{said}");
-    assert!(
-        said.contains("rates of get-5, get-10, create-5 are shares of a capacity"),
-        "{said}"
-    );
+    assert!(said.contains("rates of get-5, get-10, create-5 are shares of a capacity"), "{said}");
     let output = finish(weir(folder.path(), &["run", path.to_str().unwrap(), "--plan", "--json"]));
     let plan = json(&output);
     assert!(plan["pilot_s"].as_f64().unwrap() > 0.0, "{plan}");

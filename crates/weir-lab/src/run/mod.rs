@@ -174,7 +174,10 @@ pub fn prepare(mut checked: Checked, drivers: &Drivers) -> Result<Prepared, LabE
     notes.extend(remote::destinations(&checked.scenario));
     let relative = pilot::relative_loads(&checked);
     if !relative.is_empty() {
-        notes.push(format!("rates of {} are shares of a capacity, which a pilot measures first", relative.join(", ")));
+        notes.push(format!(
+            "rates of {} are shares of a capacity, which a pilot measures first",
+            relative.join(", ")
+        ));
     }
     Ok(Prepared { checked, notes, binaries, origins, services, prometheus })
 }

@@ -246,7 +246,12 @@ impl Service {
     /// # Errors
     /// [`RigError::BinaryMissing`], which says how to get it.
     pub fn locate(&self) -> Result<BTreeMap<String, Binary>, RigError> {
-        let of = |file: &BinaryFile| Ok((file.name.clone(), Binary::find(&self.name, file, None)?));
+        self.locate_each().into_iter().map(|(name, found)| Ok((name, found?))).collect()
+    }
+
+    /// Each of its binaries by name, or why it is not found.
+    pub fn locate_each(&self) -> Vec<(String, Result<Binary, RigError>)> {
+        let of = |file: &BinaryFile| (file.name.clone(), Binary::find(&self.name, file, None));
         self.file.binaries.iter().map(of).collect()
     }
 

@@ -18,7 +18,7 @@ const WATCH: Duration = Duration::from_secs(1);
 #[derive(Debug, Serialize)]
 pub(super) struct Examination {
     pub(super) gateways: Vec<Gateway>,
-    /// The services that gateways may need.
+    /// The binaries of services that gateways may need.
     pub(super) services: Vec<Gateway>,
     pub(super) host: Manifest,
     pub(super) limits: Limits,
@@ -89,7 +89,7 @@ impl Examination {
         let busiest = busiest.unwrap_or_default();
         Self {
             gateways,
-            services: drivers.services().map(service).collect(),
+            services: drivers.services().flat_map(service).collect(),
             limits,
             namespaces: namespaces(weir_rig::try_namespaces()),
             timer_slack_ns: fs::read_to_string("/proc/self/timerslack_ns")
@@ -194,10 +194,17 @@ fn gateway(driver: &Driver) -> Gateway {
     with_binary(driver.name(), &driver.file().about, driver.locate(None).map(Some))
 }
 
-/// A service, with the first of its binaries.
-fn service(service: &Service) -> Gateway {
-    let found = service.locate().map(|binaries| binaries.into_values().next());
-    with_binary(service.name(), &service.file().about, found)
+/// The binaries of a service; with several, each is named.
+fn service(service: &Service) -> Vec<Gateway> {
+    let found = service.locate_each();
+    let is_one = found.len() == 1;
+    let name = |binary: &str| {
+        if is_one { service.name().to_owned() } else { format!("{}: {binary}", service.name()) }
+    };
+    found
+        .into_iter()
+        .map(|(binary, found)| with_binary(&name(&binary), &service.file().about, found.map(Some)))
+        .collect()
 }
 
 fn with_binary(name: &str, about: &str, found: Result<Option<Binary>, RigError>) -> Gateway {
