@@ -252,6 +252,18 @@ loads:
     }
 
     #[test]
+    fn shares_of_the_upstream_try_it_and_others_the_gateways() {
+        let check = |of: &str, expected: &[&str]| {
+            let trials = trials(&checked(&LOADS.replace("rate: 10% }", &format!("rate: 10%{of} }}"))));
+            assert_eq!(trials[0].tried(), expected, "{of}");
+        };
+        check("", &["weir", "nginx"]);
+        check(", of: direct", &["weir", "nginx", "direct"]);
+        let only = "name: x\ngateways: [weir]\nloads: { a: { model: open, rate: 10%, of: direct } }\n";
+        assert_eq!(trials(&checked(only))[0].tried(), ["direct"]);
+    }
+
+    #[test]
     fn a_trial_is_short_and_closed() {
         let checked = checked(LOADS);
         let trial = &trials(&checked)[0];

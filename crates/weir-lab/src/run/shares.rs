@@ -227,14 +227,13 @@ mod tests {
         }
     }
 
+    fn known() -> Known {
+        let (origins, services) = (vec![], vec![]);
+        Known { drivers: vec!["weir".into()], origins, services, cpus: 2, namespaces: || Ok(()) }
+    }
+
     fn checked(axes: &str) -> Checked {
-        let known = Known {
-            drivers: vec!["weir".into()],
-            origins: vec![],
-            services: vec![],
-            cpus: 2,
-            namespaces: || Ok(()),
-        };
+        let known = known();
         let loads =
             "loads: { low: { model: open, rate: 10% }, high: { model: open, rate: 120%, of: greatest } }";
         let text = format!("name: x\ngateways: [weir]\n{loads}\n{axes}");
@@ -252,6 +251,20 @@ mod tests {
     }
 
     #[test]
+    fn the_upstream_is_no_gateway() {
+        let found =
+            || vec![carried("a", &["low", "high"], 8_000.0), carried(DIRECT, &["low", "high"], 40_000.0)];
+        let (resolved, _) = resolved(&checked(""), found()).unwrap();
+        assert_eq!(rates(&resolved), ["800/s 9600/s "], "not 120% of what the upstream carries");
+        let text = "name: x\ngateways: [weir]\nloads: { low: { model: open, rate: 10%, of: direct } }\n";
+        let source = Source { name: "x.yaml".into(), text: text.into() };
+        let checked = read(&source, &Overrides::default(), &known()).unwrap();
+        let (resolved, _) = super::resolved(&checked, found()).unwrap();
+        let rate = resolved.points[0].scenario.loads.named("low").unwrap().rate.as_ref().unwrap().to_string();
+        assert_eq!(rate, "4000/s");
+    }
+
+    #[test]
     fn a_run_keeps_rates_and_is_read_again_as_it_was() {
         let found =
             || vec![carried("a", &["low", "high"], 8_930.0), carried("b", &["low", "high"], 40_000.0)];
@@ -260,13 +273,7 @@ mod tests {
             assert_eq!(rates(&resolved), expected);
             assert!(!resolved.scenario.has_relative_rates());
             assert_eq!(pilot.carried.len(), 2);
-            let known = Known {
-                drivers: vec!["weir".into()],
-                origins: vec![],
-                services: vec![],
-                cpus: 2,
-                namespaces: || Ok(()),
-            };
+            let known = known();
             let text = serde_json::to_string(&resolved.scenario).unwrap();
             let again = read(&Source { name: "run".into(), text }, &Overrides::default(), &known).unwrap();
             assert_eq!(again, resolved);
@@ -288,13 +295,6 @@ mod tests {
 
     #[test]
     fn several_shares_become_loads_of_their_rates() {
-        let known = || Known {
-            drivers: vec!["weir".into()],
-            origins: vec![],
-            services: vec![],
-            cpus: 2,
-            namespaces: || Ok(()),
-        };
         let read = |text: &str| {
             let source = Source { name: "x.yaml".into(), text: text.into() };
             read(&source, &Overrides::default(), &known()).unwrap()
