@@ -29,9 +29,9 @@ client is makes more than one.";
 
 static COLUMNS: [Column; 6] = [
     Column::of("load", "Load", Unit::Load, 8),
-    Column::of(AUTHENTICATION, "Authentication", Unit::Text, 7),
+    Column::of(AUTHENTICATION, "Authentication", Unit::Text, KEEP),
     Column::of("sent", "Client requests", Unit::Count, 7),
-    Column::of("upstream", "Upstream requests", Unit::Count, KEEP),
+    Column::of("upstream", "Upstream requests", Unit::Count, 6),
     Column::of("ratio", "Upstream per client request", Unit::Number, KEEP)
         .lower()
         .judged("amplification.ratio", 0.02),
