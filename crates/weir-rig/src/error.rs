@@ -232,7 +232,7 @@ impl RigError {
                     .into()
             }
             Self::NeverReady { .. } => {
-                "see its log; if it starts slowly, set a longer `ready_timeout` in its driver".into()
+                "see its log; if it starts slowly, set a longer `ready_timeout` in its driver.yaml or service.yaml".into()
             }
             Self::OutOfMemory { limit_bytes: Some(_), .. } => {
                 "raise its memory limit in the scenario, or use a smaller load or topology".into()

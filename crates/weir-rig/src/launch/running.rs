@@ -467,7 +467,8 @@ fn launch_error(spec: &ProcessSpec, error: &io::Error) -> RigError {
 
 fn disk_is_full(log_tail: &str, directory: &Path) -> bool {
     let none_left = rustix::fs::statvfs(directory).is_ok_and(|disk| disk.f_bavail == 0);
-    none_left || log_tail.contains("No space left on device")
+    // Programs in Go print it in lower case.
+    none_left || log_tail.to_ascii_lowercase().contains("no space left on device")
 }
 
 fn log_tail(path: &Path) -> io::Result<String> {
