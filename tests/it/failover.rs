@@ -92,7 +92,7 @@ fn servers_die_stall_reset_and_return_and_retries_hide_it() {
         assert!(course["gateway"] != "nginx" || refused > 0, "{course}");
     }
     let report = std::fs::read_to_string(folder.path().join("out/report.md")).unwrap();
-    for words in ["## Faults of the upstream", "Between faults: steady", "replica 2 stalled"] {
+    for words in ["## Faults", "Between faults: steady", "replica 2 stalled"] {
         assert!(report.contains(words), "{words}: {report}");
     }
     let svg = std::fs::read_to_string(folder.path().join("out/charts/failover-wrong-steady.svg")).unwrap();

@@ -34,6 +34,8 @@ mod remote;
 mod rootless;
 mod run;
 #[cfg(feature = "nats")]
+mod service_faults;
+#[cfg(feature = "nats")]
 mod services;
 mod sessions;
 mod silent;

@@ -157,7 +157,7 @@ fn a_sweep_over_both_networks_has_figures_for_one_of_them() {
 }
 
 /// The networks of the run's processes, but for this one's own.
-fn networks_of(yard: &Yard) -> BTreeSet<String> {
+pub fn networks_of(yard: &Yard) -> BTreeSet<String> {
     let network = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/net")).ok();
     let own = network("self").unwrap();
     let all = yard.processes().into_iter().filter_map(|(pid, _)| network(&pid.to_string()));
@@ -165,7 +165,7 @@ fn networks_of(yard: &Yard) -> BTreeSet<String> {
 }
 
 /// Whoever on this host is in one of these networks, or holds one.
-fn holders(networks: &BTreeSet<String>) -> Vec<String> {
+pub fn holders(networks: &BTreeSet<String>) -> Vec<String> {
     let mut found = Vec::new();
     for process in std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path()) {
         let files = std::fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
@@ -180,7 +180,7 @@ fn holders(networks: &BTreeSet<String>) -> Vec<String> {
 }
 
 /// The names of the interfaces in the host's network.
-fn interfaces() -> Vec<String> {
+pub fn interfaces() -> Vec<String> {
     let text = std::fs::read_to_string("/proc/net/dev").unwrap();
     text.lines().filter_map(|line| Some(line.split_once(':')?.0.trim().to_owned())).collect()
 }

@@ -11,13 +11,14 @@ use crate::run::measurements;
 use crate::yard::{Yard, integrity};
 
 /// A small disk of its own at `disk` in a yard, in a mount namespace that ends with the process that holds it.
-struct Disk<'a> {
+pub struct Disk<'a> {
     yard: &'a Yard,
     holder: Child,
 }
 
 impl<'a> Disk<'a> {
-    fn mount(yard: &'a Yard, size: &str) -> Self {
+    /// Mounts one of this size.
+    pub fn mount(yard: &'a Yard, size: &str) -> Self {
         fs::create_dir(yard.path().join("disk")).unwrap();
         let script = format!("mount -t tmpfs -o size={size} tmpfs disk && echo mounted && read end");
         let is_root = rustix::process::geteuid().is_root();
@@ -54,7 +55,8 @@ impl<'a> Disk<'a> {
         self.yard.start(self.command(Path::new(env!("CARGO_BIN_EXE_weir")), arguments))
     }
 
-    fn run(&self, arguments: &[&str]) -> Output {
+    /// Runs `weir`, which sees the disk, to its end.
+    pub fn run(&self, arguments: &[&str]) -> Output {
         wait(self.start(arguments))
     }
 
@@ -73,7 +75,7 @@ impl<'a> Disk<'a> {
     }
 
     /// Takes all the space that is left.
-    fn fill(&self) {
+    pub fn fill(&self) {
         let mut filler = File::options().create(true).append(true).open(self.file("filler")).unwrap();
         let mut piece = vec![1; 1 << 16];
         while !piece.is_empty() {

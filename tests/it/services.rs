@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::program::{finish, json, text, the_host, weir};
 use crate::run::{assert_reconciled, measurements};
 
-const DRIVERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/it/drivers/over-nats");
+pub const DRIVERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/it/drivers/over-nats");
 
 fn scenario(every: &str, more: &str) -> String {
     format!(
@@ -25,7 +25,8 @@ fn run(folder: &std::path::Path, scenario: &str, drivers: &str) -> std::process:
     finish(weir(folder, &[&["run", "bus.yaml"], &options[..]].concat()))
 }
 
-fn part<'a>(cell: &'a Value, name: &str) -> &'a Value {
+/// The part of that name of a cell.
+pub fn part<'a>(cell: &'a Value, name: &str) -> &'a Value {
     let parts = cell["parts"].as_array().unwrap();
     parts.iter().find(|part| part["name"] == name).unwrap_or_else(|| panic!("no part {name}: {parts:?}"))
 }
@@ -114,6 +115,7 @@ fn a_service_without_its_program_fails_its_gateway_by_name() {
     let cells = result["cells"].as_array().unwrap();
     let cell = cells.iter().find(|cell| cell["key"]["gateway"] == "bus").unwrap();
     assert_eq!(cell["outcome"]["cause"], "binary-missing", "{cell}");
+    assert_eq!(measurements(&result, "direct").len(), 1, "the other cells go on");
     let error = text(&output.stderr);
     assert!(error.contains("bus cannot be measured: nats: program `no-such-server` not found"), "{error}");
     assert!(error.contains("make peers"), "{error}");

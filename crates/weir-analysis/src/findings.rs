@@ -11,6 +11,7 @@ mod limits_and_starts;
 mod model;
 mod new_connections;
 pub(crate) mod objective;
+mod outages;
 mod per_core;
 mod recovery;
 mod registrations;
@@ -106,8 +107,8 @@ pub(crate) fn find(measured: &Measured<'_>) -> (Vec<Finding>, Former) {
     (findings, former)
 }
 
-/// Whether one of the loads was disturbed by something that is there to cause errors: a fault of the upstream, or a burst of
-/// silent connections.
+/// Whether one of the loads was disturbed by something that is there to cause errors: a fault, or a burst of silent
+/// connections.
 pub(crate) fn expects_errors(group: &Group<'_>) -> bool {
     let mut repeats = group.rows.iter().flat_map(|(_, repeats)| repeats.iter());
     repeats.any(|repeat| {

@@ -26,7 +26,7 @@ pub use error::LabError;
 pub use plan::estimate::TimeEstimate;
 pub use plan::extend::extended;
 pub use progress::{Observer, Progress};
-pub use publish::{PublishRecord, PublishSpec};
+pub use publish::{PublishRecord, PublishSpec, Published};
 pub use read::{Checked, Overrides, Point, read, read_again};
 pub use run::cells::Ended;
 pub use run::pilot::pilot_time;

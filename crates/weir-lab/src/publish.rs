@@ -18,6 +18,19 @@ pub struct PublishSpec {
 /// What was published.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PublishRecord {
-    /// Start and end of every publication, by the monotonic clock, nanoseconds.
-    pub publications: Vec<(u64, u64)>,
+    /// Every publication, in order.
+    pub publications: Vec<Published>,
+}
+
+/// One publication of all messages, or of the first ones if the load ended meanwhile.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Published {
+    /// Its start by the monotonic clock, nanoseconds.
+    pub start_ns: u64,
+    /// Its end, or the moment in which it failed.
+    pub end_ns: u64,
+    /// Messages that it sent.
+    pub messages: u64,
+    /// Why it failed, if it did.
+    pub error: Option<String>,
 }

@@ -108,7 +108,8 @@ pub enum CellOutcome {
     },
     /// The cell could not be measured; the run went on.
     Failed {
-        /// A closed list: `port-taken`, `binary-missing`, `died`, `never-ready`, `out-of-memory`, `disk-full`, `generator`, `render`, `launch`.
+        /// A closed list: `port-taken`, `binary-missing`, `died`, `never-ready`, `out-of-memory`, `disk-full`, `service`, `generator`,
+        /// `render`, `launch`.
         cause: String,
         /// What happened, with the place.
         message: String,
@@ -204,7 +205,7 @@ pub struct Measurement {
     /// Changes of the gateway's routes while the load ran, in their order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub route_changes: Vec<RouteChange>,
-    /// What was done to servers of the upstream while the load ran, in its order.
+    /// What was done to servers of the upstream and to services while the load ran, in its order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<FaultEvent>,
     /// Clients that took their time beside the load; `None` where there were none.

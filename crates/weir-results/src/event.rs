@@ -67,3 +67,17 @@ impl Registration {
     /// The kind of its events.
     pub const KIND: &str = "registration";
 }
+
+/// The details of routes that should have been published again, but were not.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FailedRegistration {
+    /// Why.
+    pub why: String,
+    /// Time until that was known, nanoseconds.
+    pub took_ns: u64,
+}
+
+impl FailedRegistration {
+    /// The kind of its events.
+    pub const KIND: &str = "registration-failed";
+}

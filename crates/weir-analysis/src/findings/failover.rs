@@ -1,28 +1,29 @@
-//! What clients noticed of faults of the upstream: requests that went wrong and latency, from each fault to the next.
+//! What clients noticed of faults of the upstream and of services: requests that went wrong and latency, from each fault to
+//! the next.
 
 use serde::Serialize;
-use weir_results::{FaultAction, FaultEvent, Measurement, Reason};
+use weir_results::{FaultAction, FaultEvent, FaultTarget, Measurement, Reason};
 
 use super::model::{Column, Finding, KEEP, Place, Row, Table, Unit, Value};
-use super::{Finder, Former, Measured};
+use super::{Finder, Former, Measured, outages};
 use crate::figures::figure::{Figure, Range, Repeated};
 use crate::figures::quantity::count;
 use crate::figures::seconds::{Lasts, Seconds, of_phase};
 use crate::points::axes::{Axes, with_axes};
 use crate::points::grouping::Group;
 use crate::points::measured::{Repeat, Repeats};
-use crate::verdicts::reasons::Metric;
+use crate::verdicts::reasons::{Metric, value};
 
-/// Everything that a run says of faults of the upstream.
+/// Everything that a run says of faults of the upstream and of services.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Faults {
     /// One for each gateway at each load with faults, in the order of load points.
     pub courses: Vec<FaultCourse>,
-    /// A sentence for each of them.
+    /// Sentences for each of them.
     pub conclusions: Vec<String>,
 }
 
-/// A gateway during a load whose upstream had faults.
+/// A gateway during a load with faults.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FaultCourse {
     /// The gateway's name.
@@ -53,6 +54,8 @@ pub struct FaultStage {
     /// From the fault to the end of the last second in which a request went wrong, the longest of all repeats; `None`
     /// where requests went wrong in the last second of the stage.
     pub wrong_for_s: Option<f64>,
+    /// Whole responses per second.
+    pub throughput_per_s: Figure,
     /// p50 of the latency, nanoseconds.
     pub p50_ns: Figure,
     /// p99 of the same; what was never answered ranks last.
@@ -60,10 +63,11 @@ pub struct FaultStage {
 }
 
 /// What a stage began with.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StageFault {
-    /// The server of the upstream, from 1.
-    pub replica: u32,
+    /// The server of the upstream, or the service.
+    #[serde(flatten)]
+    pub target: FaultTarget,
     /// What was done to it.
     pub action: FaultAction,
     /// When, seconds from the start of the sustained phase, the mean of the repeats.
@@ -71,9 +75,9 @@ pub struct StageFault {
 }
 
 /// A stage of one repeat.
-struct Stage<'a> {
-    fault: Option<&'a FaultEvent>,
-    seconds: Seconds<'a>,
+pub(super) struct Stage<'a> {
+    pub(super) fault: Option<&'a FaultEvent>,
+    pub(super) seconds: Seconds<'a>,
 }
 
 /// See [`Faults`].
@@ -86,9 +90,9 @@ const INTRO: &str = "\
 Each row runs from one fault to the next, in whole seconds, beginning with the second of the fault. Counts cover all \
 repeats. An error counts in the second in which the generator notices it. A timed-out request therefore counts one \
 time-out after its start, which can be after the server has returned. Times of faults are from the start of the \
-sustained phase. Direct cells have no faults, because the baseline cannot use another server.";
+sustained phase. Direct cells have no faults, because the baseline cannot use another server and needs no service.";
 
-static STAGE: [Column; 9] = [
+static STAGE: [Column; 10] = [
     Column::of("from", "From", Unit::Text, KEEP),
     Column::of("at", "At", Unit::Seconds, 6),
     Column::of("sent", "Sent", Unit::Count, 5),
@@ -99,13 +103,14 @@ static STAGE: [Column; 9] = [
         .compared("failover.errors", 0.25)
         .above(ERRORS_RESOLUTION),
     Column::of("last_error", "Last error within", Unit::Seconds, KEEP).lower(),
+    Column::of("throughput", "Throughput", Unit::PerSecond, 3).higher().compared("failover.throughput", 0.10),
     Column::of("p50", "p50", Unit::Nanoseconds, 4).lower().compared("failover.p50", 0.10),
     Column::of("p99", "p99", Unit::Nanoseconds, 8).lower().compared("failover.p99", 0.25),
 ];
 
 fn find(measured: &Measured<'_>, former: &mut Former) -> Option<Finding> {
     let faults = faults(measured.groups)?;
-    let mut finding = Finding::new(FINDER.key, "Faults of the upstream", INTRO);
+    let mut finding = Finding::new(FINDER.key, "Faults", INTRO);
     finding.sentences.clone_from(&faults.conclusions);
     for courses in faults.courses.chunk_by(|one, next| one.place() == next.place()) {
         let place = courses[0].place();
@@ -146,18 +151,22 @@ fn values(stage: &FaultStage) -> Vec<Value> {
     };
     vec![
         Value::text(stage.words()),
-        stage.fault.map_or(Value::Missing, |fault| exact(Some(fault.at_s), format!("{:.1} s", fault.at_s))),
+        stage
+            .fault
+            .as_ref()
+            .map_or(Value::Missing, |fault| exact(Some(fault.at_s), format!("{:.1} s", fault.at_s))),
         Value::count(stage.sent),
         Value::count(stage.unexpected),
         Value::count(stage.lost),
         errors,
         last_error,
+        Value::figure(&stage.throughput_per_s),
         Value::figure(&stage.p50_ns),
         Value::figure(&stage.p99_ns),
     ]
 }
 
-/// The courses of a run; `None` if the upstream had no faults.
+/// The courses of a run; `None` if there were no faults.
 fn faults(groups: &[Group<'_>]) -> Option<Faults> {
     let of = |group: &Group<'_>| -> Vec<FaultCourse> {
         let faulted =
@@ -165,9 +174,21 @@ fn faults(groups: &[Group<'_>]) -> Option<Faults> {
         let rows = group.rows.iter().filter(|(_, repeats)| faulted(&repeats));
         rows.map(|(gateway, repeats)| course(group, gateway, repeats)).collect()
     };
-    let courses: Vec<FaultCourse> = groups.iter().flat_map(of).collect();
-    let conclusions = courses.iter().map(conclude).collect();
-    (!courses.is_empty()).then_some(Faults { courses, conclusions })
+    let mut all = Faults::default();
+    for group in groups {
+        let courses = of(group);
+        for course in &courses {
+            all.conclusions.push(conclude(course));
+            all.conclusions.extend(outages::sentences(group, &course.gateway));
+        }
+        for sentence in outages::without(group) {
+            if !all.conclusions.contains(&sentence) {
+                all.conclusions.push(sentence);
+            }
+        }
+        all.courses.extend(courses);
+    }
+    (!all.courses.is_empty()).then_some(all)
 }
 
 impl FaultCourse {
@@ -185,15 +206,15 @@ impl FaultStage {
     /// What it began with, in words: `replica 1 killed`.
     pub fn words(&self) -> String {
         match &self.fault {
-            Some(fault) => fault_words(fault.replica, fault.action),
+            Some(fault) => fault_words(&fault.target, fault.action),
             None => "before the first fault".to_owned(),
         }
     }
 }
 
-/// What was done to a server: `replica 1 killed`.
-pub(super) fn fault_words(replica: u32, action: FaultAction) -> String {
-    format!("replica {replica} {}", action.done())
+/// What was done to a server or service: `replica 1 killed`.
+pub(super) fn fault_words(target: &FaultTarget, action: FaultAction) -> String {
+    format!("{target} {}", action.done())
 }
 
 fn course(group: &Group<'_>, gateway: &str, repeats: &Repeats<'_>) -> FaultCourse {
@@ -240,6 +261,7 @@ fn stage(repeats: &[(&Repeat<'_>, &Stage<'_>)]) -> FaultStage {
         lost: total(|seconds| seconds.lost()),
         error_share,
         wrong_for_s: wrong_for_s.try_fold(0.0, |longest: f64, next| Some(longest.max(next?))),
+        throughput_per_s: throughput(repeats.iter().map(|(repeat, stage)| (*repeat, &stage.seconds))),
         p50_ns: figure(P50),
         p99_ns: figure(P99),
     }
@@ -253,7 +275,7 @@ fn stage_fault(repeats: &[(&Repeat<'_>, &Stage<'_>)]) -> Option<StageFault> {
     };
     let times: Vec<f64> = repeats.iter().filter_map(at_s).collect();
     let at_s = times.iter().sum::<f64>() / times.len().max(1) as f64;
-    Some(StageFault { replica: first.replica, action: first.action, at_s })
+    Some(StageFault { target: first.target.clone(), action: first.action, at_s })
 }
 
 /// p50 and p99, by name.
@@ -262,11 +284,26 @@ pub(super) const P99: (&str, f64) = ("p99", 0.99);
 
 /// A quantile of a part of a disturbed load, without the reasons that disturbances are there to cause.
 pub(super) fn disturbed(repeat: &Repeat<'_>, (name, share): (&str, f64), part: &Seconds<'_>) -> Repeated {
-    repeat.judged_part(name, share, part, &[Reason::Errors, Reason::Overloaded, Reason::NotStationary])
+    repeat.judged_part(name, share, part, &CAUSED)
+}
+
+/// Reasons that faults are there to cause.
+const CAUSED: [Reason; 3] = [Reason::Errors, Reason::Overloaded, Reason::NotStationary];
+
+/// Whole responses per second in a part of each repeat; the drain is no time of the load.
+pub(super) fn throughput<'a>(parts: impl Iterator<Item = (&'a Repeat<'a>, &'a Seconds<'a>)>) -> Figure {
+    let repeated = parts.map(|(repeat, Seconds(seconds))| {
+        let sustained = seconds.iter().copied().filter(|second| second.sustained).collect();
+        let mut judged = repeat.judged(value::THROUGHPUT, Seconds(sustained).rate_per_s().into());
+        judged.reasons.retain(|reason| !CAUSED.contains(reason));
+        // The bounds of the whole phase say nothing of a part.
+        Repeated { range: Range::default(), ..judged }
+    });
+    Figure::of_difference(repeated.collect()).not_below(0.0)
 }
 
 /// The seconds from each fault to the next; the drain belongs to the last.
-fn stages(measurement: &Measurement) -> Vec<Stage<'_>> {
+pub(super) fn stages(measurement: &Measurement) -> Vec<Stage<'_>> {
     let faults = &measurement.faults;
     let mut stages: Vec<Stage<'_>> = std::iter::once(None)
         .chain(faults.iter().map(Some))
@@ -307,13 +344,15 @@ fn conclude(course: &FaultCourse) -> String {
             (wrong, None) => format!("{name}: {} of {sent}, until the end", count(wrong)),
         }
     };
-    let stages: Vec<String> = course.stages.iter().map(stage).collect();
+    let stages = course.stages.iter().map(stage).collect::<Vec<_>>().join("; ");
+    // The name of a service is written as it is.
+    let begins_with_service = course.stages.first().and_then(|stage| stage.fault.as_ref()?.target.service());
     format!(
         "{who}: {} of {} requests of {} failed. {}.",
         total(FaultStage::wrong),
         total(|stage| stage.sent),
         course.load,
-        capitalized(&stages.join("; "))
+        if begins_with_service.is_some() { stages } else { capitalized(&stages) }
     )
 }
 

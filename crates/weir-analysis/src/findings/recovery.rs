@@ -1,4 +1,4 @@
-//! How long gateways take to recover after a fault of the upstream.
+//! How long gateways take to recover after a fault of the upstream or of a service.
 
 use weir_results::{FaultAction, FaultEvent, LoadSecond, Measurement};
 
@@ -29,9 +29,10 @@ const RESOLUTION_S: f64 = 1.0;
 
 const INTRO: &str = "\
 Time from a fault to the end of the last second with an error, or with a p50 of more than twice that before the first \
-fault and more than 1 ms above it. weir looks until the next server is taken away, or else until the load ends, so the time can include the return of \
-this one. It counts in whole seconds, so times below one second cannot be told apart. The time includes the request \
-time-out if requests to the failed server time out. *Not recovered*: the last of these seconds has errors or is slow.";
+fault and more than 1 ms above it. weir looks until the next server or service is taken away, or else until the load \
+ends, so the time can include the return of this one. It counts in whole seconds, so times below one second cannot be \
+told apart. The time includes the request time-out if requests to the failed server time out. *Not recovered*: the last \
+of these seconds has errors or is slow.";
 
 static COLUMNS: [Column; 4] = [
     Column::of("fault", "Fault", Unit::Text, KEEP),
@@ -45,7 +46,7 @@ static COLUMNS: [Column; 4] = [
     Column::of("valid", "Valid repeats", Unit::Text, 7),
 ];
 
-/// A fault that takes a server away, and the seconds until the next such fault: its return is part of the recovery.
+/// A fault that takes a server or service away, and the seconds until the next such fault: its return is part of the recovery.
 struct Stage<'a> {
     fault: &'a FaultEvent,
     seconds: Seconds<'a>,
@@ -67,14 +68,14 @@ fn find(measured: &Measured<'_>, _: &mut Former) -> Option<Finding> {
     (!finding.tables.is_empty()).then_some(finding)
 }
 
-/// A row for each fault that takes a server away.
+/// A row for each fault that takes a server or service away.
 fn rows(group: &Group<'_>, gateway: &str, repeats: &Repeats<'_>) -> Vec<Row> {
     let all: Vec<_> = repeats.iter().map(|repeat| (repeat, stages(repeat.measurement))).collect();
     let most = all.iter().map(|(_, stages)| stages.len()).max().unwrap_or(0);
     let row = |place: usize| {
         let here = || all.iter().filter_map(|(repeat, stages)| Some((*repeat, stages.get(place)?)));
         let fault = here().next()?.1.fault;
-        let words = fault_words(fault.replica, fault.action);
+        let words = fault_words(&fault.target, fault.action);
         let [wrong, sent] = [Seconds::wrong, Seconds::sent]
             .map(|count| here().map(|(_, stage)| count(&stage.seconds)).sum::<u64>());
         let time = here().map(|(repeat, stage)| {
@@ -97,7 +98,7 @@ fn rows(group: &Group<'_>, gateway: &str, repeats: &Repeats<'_>) -> Vec<Row> {
     (0..most).filter_map(row).collect()
 }
 
-/// Faults that take a server away, each with the seconds until the next one.
+/// Faults that take a server or service away, each with the seconds until the next one.
 fn stages(measurement: &Measurement) -> Vec<Stage<'_>> {
     let takes_away = |fault: &&FaultEvent| fault.action != FaultAction::Return;
     let faults: Vec<&FaultEvent> = measurement.faults.iter().filter(takes_away).collect();

@@ -1,11 +1,11 @@
-//! Faults of the upstream in runs that never happened: what went wrong from each to the next, and for how long.
+//! Faults of the upstream and of services in runs that never happened: what went wrong from each to the next, and for how long.
 
 use weir_analysis::findings::{FaultStage, Faults};
 use weir_analysis::summarize;
 use weir_results::ArrivalModel::Open;
 use weir_results::{
-    Bounds, Cell, CellOutcome, FaultAction, FaultEvent, Histogram, LoadRecord, LoadSecond, Reason,
-    new_histogram,
+    Bounds, Cell, CellOutcome, Event, FailedRegistration, FaultAction, FaultEvent, FaultTarget, Histogram,
+    LoadRecord, LoadSecond, Reason, new_histogram,
 };
 
 use crate::records::{quiet, record, usage};
@@ -50,7 +50,13 @@ pub(crate) fn faulted(gateway: &str, repeat: u32, wrong: &[(u32, u64, u64)]) -> 
     let load = Load { name: "steady", record, data: usage(0.5), host: quiet() };
     let mut cell = cell(gateway, repeat, vec![load]);
     let CellOutcome::Measured { measurements } = &mut cell.outcome else { panic!("it was measured") };
-    let fault = |t_s, action| FaultEvent { t_s, sustained: true, replica: 2, action, took_ns: 1_000 };
+    let fault = |t_s, action| FaultEvent {
+        t_s,
+        sustained: true,
+        target: FaultTarget::Replica(2),
+        action,
+        took_ns: 1_000,
+    };
     measurements[0].faults = vec![fault(4.5, FaultAction::Kill), fault(8.2, FaultAction::Return)];
     cell
 }
@@ -77,7 +83,7 @@ fn what_went_wrong_is_told_from_each_fault_to_the_next() {
     let [course] = found.courses.as_slice() else { panic!("{found:?}") };
     assert_eq!((course.gateway.as_str(), course.load.as_str()), ("weir", "steady"));
     let [before, killed, returned] = course.stages.as_slice() else { panic!("{course:?}") };
-    assert_eq!((before.words().as_str(), before.fault), ("before the first fault", None));
+    assert_eq!((before.words().as_str(), &before.fault), ("before the first fault", &None));
     assert_eq!(
         (killed.words().as_str(), returned.words().as_str()),
         ("replica 2 killed", "replica 2 returned")
@@ -86,7 +92,7 @@ fn what_went_wrong_is_told_from_each_fault_to_the_next() {
     assert_eq!(counts(before), (600, 0, 0, Some(0.0)));
     assert_eq!(counts(killed), (1_200, 11, 45, Some(1.5)));
     assert_eq!(counts(returned), (1_200, 2, 0, Some(0.8)));
-    assert!((killed.fault.unwrap().at_s - 2.5).abs() < 1e-9);
+    assert!((killed.fault.as_ref().unwrap().at_s - 2.5).abs() < 1e-9);
     // A tenth of one repeat was never answered, which ranks last.
     assert!(killed.p99_ns.beyond_timeout && !killed.p50_ns.beyond_timeout);
     assert!((before.p99_ns.mean.unwrap() / 1e6 - 1.0).abs() < 1e-3, "{:?}", before.p99_ns);
@@ -155,4 +161,84 @@ fn all_delayed_requests_can_lie_in_one_stage() {
     assert_eq!((killed.p50_ns.valid, killed.error_share.valid), (3, 3));
     let [low, high] = [killed.p99_ns.bounds.low, killed.p99_ns.bounds.high].map(Option::unwrap);
     assert!((0.99e6..1.01e6).contains(&low) && (4.99e6..5.01e6).contains(&high), "{low} {high}");
+}
+
+/// The same with NATS instead of a server of the upstream.
+fn without_nats(gateway: &str, repeat: u32, wrong: &[(u32, u64, u64)]) -> Cell {
+    let mut cell = faulted(gateway, repeat, wrong);
+    let CellOutcome::Measured { measurements } = &mut cell.outcome else { panic!("it was measured") };
+    for fault in &mut measurements[0].faults {
+        fault.target = FaultTarget::Service("nats".into());
+    }
+    cell
+}
+
+#[test]
+fn a_gateway_that_serves_without_its_service_is_a_finding() {
+    let cells = [without_nats("weir", 0, &[]), without_nats("weir", 1, &[])];
+    let (found, problems) = faults(&cells);
+    let found = found.expect("there were faults");
+    assert_eq!(
+        found.conclusions,
+        [
+            "weir: 0 of 2,000 requests of steady failed. Before the first fault: none of 400; nats killed: none of \
+             800; nats returned: none of 800.",
+            "weir kept serving while nats was gone: 0 failed requests of 800; p99 1.00 ms [1.00 .. 1.00] (1.00 ms \
+             [1.00 .. 1.00] before); throughput 100/s [100 .. 100] (100/s [100 .. 100] before)."
+        ]
+    );
+    assert_eq!(problems, [""; 0]);
+}
+
+#[test]
+fn what_clients_notice_of_a_stalled_service_stands_beside_the_time_before() {
+    let stalled = |repeat, wrong: &[(u32, u64, u64)]| {
+        let mut cell = without_nats("weir", repeat, wrong);
+        let CellOutcome::Measured { measurements } = &mut cell.outcome else { panic!("it was measured") };
+        measurements[0].faults[0].action = FaultAction::Stall;
+        let failed = FailedRegistration { why: "no response".into(), took_ns: 5 };
+        let details = serde_json::to_value(failed).expect("it is plain");
+        // The second one is after the return.
+        let kind = FailedRegistration::KIND;
+        measurements[0].events = [5.0, 9.0]
+            .map(|t_s| Event { t_s, sustained: true, kind: kind.into(), details: details.clone() })
+            .to_vec();
+        cell
+    };
+    let (found, _) = faults(&[stalled(0, &[(3, 1, 0), (5, 10, 40)]), stalled(1, &[(6, 2, 0)])]);
+    let sentence = &found.expect("there were faults").conclusions[1];
+    assert!(
+        sentence.starts_with(
+            "weir: 52 of 800 requests failed while nats was stalled, 1 of 400 before; p99 > timeout (1.00 ms"
+        ),
+        "{sentence}"
+    );
+    assert!(sentence.contains("; throughput 95.0/s ["), "{sentence}");
+    assert!(sentence.ends_with("before); 2 re-registrations failed."), "{sentence}");
+}
+
+#[test]
+fn a_service_that_does_not_return_is_away_to_the_end_whatever_else_happens() {
+    let mut cell = without_nats("weir", 0, &[(9, 3, 0)]);
+    let CellOutcome::Measured { measurements } = &mut cell.outcome else { panic!("it was measured") };
+    measurements[0].faults[1].target = FaultTarget::Replica(1);
+    let found = faults(&[cell]).0.expect("there were faults");
+    assert!(
+        found.conclusions[1]
+            .starts_with("weir: 3 of 800 requests failed while nats was gone, 0 of 200 before;")
+    );
+    assert_eq!(found.conclusions.len(), 2, "{found:?}");
+}
+
+#[test]
+fn gateways_that_do_not_need_the_service_are_named() {
+    let mut other = faulted("nginx", 0, &[]);
+    let CellOutcome::Measured { measurements } = &mut other.outcome else { panic!("it was measured") };
+    measurements[0].faults.clear();
+    let cells = [without_nats("weir", 0, &[]), other];
+    let summary = summarize(&plan(run(&["weir", "nginx"], None), &cells), &cells);
+    let found = summary.former.faults.expect("there were faults");
+    let last = found.conclusions.last().expect("it has sentences");
+    assert_eq!(last, "Gateways that do not need nats, and had no fault of it: nginx.");
+    assert_eq!(found.courses.len(), 1);
 }

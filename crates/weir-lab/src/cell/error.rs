@@ -12,6 +12,13 @@ pub(crate) enum CellError {
     Stopped,
     /// The cell could not be measured; the others can.
     Failed(CellOutcome),
+    /// The same because a service or gateway that runs refuses what weir asks of it; the end of its log is to be added.
+    Refused {
+        /// Its name.
+        part: String,
+        /// What it refuses, and why.
+        why: String,
+    },
 }
 
 impl From<RigError> for CellError {
@@ -25,12 +32,17 @@ pub(crate) fn outcome_of(error: &RigError) -> CellOutcome {
     outcome(error.cause(), &error.to_string(), &error.remedy(), error.log_tail())
 }
 
+/// The outcome of a cell that failed because a process of a service failed.
+pub(crate) fn service_failed(service: &str, error: &RigError) -> CellError {
+    failed(error.cause(), &format!("service `{service}`: {error}"), &error.remedy(), error.log_tail())
+}
+
 /// A failed cell; `cause` is one of the closed list of [`CellOutcome::Failed`].
 pub(crate) fn failed(cause: &str, message: &str, remedy: &str, log_tail: &str) -> CellError {
     CellError::Failed(outcome(cause, message, remedy, log_tail))
 }
 
-fn outcome(cause: &str, message: &str, remedy: &str, log_tail: &str) -> CellOutcome {
+pub(crate) fn outcome(cause: &str, message: &str, remedy: &str, log_tail: &str) -> CellOutcome {
     CellOutcome::Failed {
         cause: cause.to_owned(),
         message: message.to_owned(),

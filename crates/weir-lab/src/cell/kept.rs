@@ -28,6 +28,14 @@ pub(crate) fn logs(dir: &Path) -> Vec<KeptFile> {
     keep(dir, &found, FileKind::Log)
 }
 
+/// The logs among `files` that lie in the folder `home` of a service or gateway, one after the other.
+pub(crate) fn log_of(files: &[KeptFile], home: &str) -> String {
+    let of_part = files
+        .iter()
+        .filter(|file| file.kind == FileKind::Log && Path::new(&file.name).parent() == Some(Path::new(home)));
+    of_part.map(|file| file.text.trim_end()).collect::<Vec<_>>().join("\n")
+}
+
 fn find_logs(dir: &Path, depth: usize, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         let path = entry.path();

@@ -102,7 +102,7 @@ impl KubeClient {
 
 #[cfg(feature = "kubernetes")]
 fn refused(part: &str, error: &weir_kube::KubeError) -> CellError {
-    failed("service", &format!("{part}: {error}"), "see its log", "")
+    CellError::Refused { part: part.to_owned(), why: error.to_string() }
 }
 
 /// The API of a service, as its outputs say.

@@ -18,6 +18,7 @@ use super::error::{CellError, failed};
 use super::origin::Delays;
 use super::own_process::{OwnFiles, OwnProcess, read_record};
 use super::remote::{Observed, RemoteGateway};
+use super::service::ServiceParts;
 use super::user_config::total;
 use crate::clock::LoadClock;
 use crate::disturb::{Active, Disturbances, LoadContext, OwnRequests, UnusableCounters};
@@ -60,8 +61,10 @@ pub(crate) struct LoadRunner<'a> {
     pub(crate) thresholds: &'a Thresholds,
     /// Measurement bounds of this host, if known.
     pub(crate) bounds: Option<&'a HostBounds>,
-    /// The gateway's processes and then the upstream's.
+    /// The gateway's processes, those of its services, and then the upstream's.
     pub(crate) running: &'a mut Vec<Running>,
+    /// Which of them belong to services.
+    pub(crate) service_parts: &'a ServiceParts,
     /// The gateway, if it is remote.
     pub(crate) remote: Option<&'a RemoteGateway<'a>>,
     /// The generator's network namespace; `None` is the host's.
@@ -141,7 +144,7 @@ impl LoadRunner<'_> {
         let measured = self.try_measure(task);
         match measured {
             // A process that died explains unreadable counters and failed loads.
-            Err(CellError::Failed(_)) => self.await_death().and(measured),
+            Err(CellError::Failed(_) | CellError::Refused { .. }) => self.await_death().and(measured),
             measured => measured,
         }
     }
@@ -268,10 +271,7 @@ impl LoadRunner<'_> {
     }
 
     fn look_at_processes(&mut self) -> Result<(), CellError> {
-        match self.running.iter_mut().find_map(Running::failure) {
-            Some(failure) => Err(failure.into()),
-            None => Ok(()),
-        }
+        self.service_parts.failure(self.running).map_or(Ok(()), Err)
     }
 
     /// What gateway and origin have counted so far, as far as their counters are usable.

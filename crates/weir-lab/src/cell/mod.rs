@@ -33,7 +33,7 @@ use weir_rig::{Binary, Drivers, Rendered, Rig, tokens as tokens_of};
 
 use self::certificates::SharedCertificates;
 use self::control::{Burners, Medians};
-use self::error::{CellError, file_failed};
+use self::error::{CellError, file_failed, outcome};
 use self::load::{LoadRunner, Task};
 use self::origin::Upstream;
 use self::ports::Ports;
@@ -131,6 +131,16 @@ impl Lab<'_> {
                 }
                 outcome
             }
+            Err(CellError::Refused { part, why }) => {
+                let is_service = self.services.contains_key(&part);
+                let (name, home) = match is_service {
+                    true => (format!("service `{part}`"), part.as_str()),
+                    false => (part.clone(), "gateway"),
+                };
+                let message = format!("{name}: {why}");
+                let log_tail = kept::log_of(&cell.files, home);
+                outcome("service", &message, "see its log; `weir render` writes its configuration", &log_tail)
+            }
             Err(CellError::Stopped) => return Ok(None),
         };
         self.medians.note(scenario, &cell);
@@ -148,6 +158,7 @@ impl Lab<'_> {
         let Processes {
             gateway,
             mut services,
+            service_parts,
             mut upstream,
             generator,
             rendered,
@@ -174,6 +185,7 @@ impl Lab<'_> {
             thresholds: &self.run.thresholds,
             bounds: self.bounds.as_ref(),
             running: &mut running,
+            service_parts: &service_parts,
             remote: self.remotes.get(&key.gateway),
             generator: generator.as_ref(),
             gateway_counter: rendered.as_ref().map(|rendered| &rendered.counters),

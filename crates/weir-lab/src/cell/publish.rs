@@ -66,5 +66,5 @@ impl Publisher {
 
 #[cfg(feature = "nats")]
 fn unpublished(service: &str, error: &weir_nats::NatsError) -> CellError {
-    failed("service", &format!("{service}: {error}"), "see the log of the service", "")
+    CellError::Refused { part: service.to_owned(), why: error.to_string() }
 }

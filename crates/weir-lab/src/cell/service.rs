@@ -2,12 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::thread;
+use std::time::Duration;
 
 use weir_results::{Cell, CellOutcome, Role};
-use weir_rig::{Act, Action, Binary, KubeAccess, Namespace, Running, Service, ServiceBinding, ServiceOrigin};
+use weir_rig::{
+    Act, Action, Binary, KubeAccess, Namespace, RigError, Running, Service, ServiceBinding, ServiceOrigin,
+};
 
 use super::Lab;
-use super::error::{CellError, failed};
+use super::error::{CellError, failed, service_failed};
 use super::kept;
 use super::kube::{KubeClient, endpoint_of};
 use super::network::CellSite;
@@ -21,13 +25,67 @@ pub(crate) type ServiceBinaries = BTreeMap<String, Result<BTreeMap<String, Binar
 #[derive(Default)]
 pub(crate) struct Services {
     pub(crate) running: Vec<Running>,
+    pub(crate) parts: ServiceParts,
     /// By service: what templates of the gateway find.
     pub(crate) outputs: BTreeMap<String, BTreeMap<String, String>>,
     /// By service: its network namespace; absent for the host's.
     pub(crate) namespaces: BTreeMap<String, Namespace>,
 }
 
+/// By service: the names of its processes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ServiceParts(BTreeMap<String, Vec<String>>);
+
+/// How often a service is checked for a death that explains another failure, and the time between two checks.
+const DEATH_LOOKS: u32 = 10;
+const DEATH_EVERY: Duration = Duration::from_millis(20);
+
+impl ServiceParts {
+    /// Whether a service of that name runs.
+    pub(crate) fn has_service(&self, service: &str) -> bool {
+        self.0.contains_key(service)
+    }
+
+    /// Whether the process `part` belongs to `service`.
+    pub(crate) fn belongs(&self, part: &str, service: &str) -> bool {
+        self.0.get(service).is_some_and(|parts| parts.iter().any(|name| name == part))
+    }
+
+    /// The service that the process `part` belongs to.
+    fn service_of(&self, part: &str) -> Option<&str> {
+        self.0.keys().map(String::as_str).find(|service| self.belongs(part, service))
+    }
+
+    /// The failure of one of these processes. Those of services come first: a gateway can fail because its service did.
+    pub(crate) fn failure(&self, running: &mut [Running]) -> Option<CellError> {
+        let of_service = running.iter_mut().find_map(|process| {
+            let service = self.service_of(process.name())?;
+            Some(service_failed(service, &process.failure()?))
+        });
+        of_service.or_else(|| Some(running.iter_mut().find_map(Running::failure)?.into()))
+    }
+
+    /// The reason behind an error of a gateway or service that starts: the death of one of these processes, if any.
+    fn explain(&self, error: CellError, running: &mut [Running]) -> CellError {
+        if matches!(error, CellError::Stopped) || running.is_empty() {
+            return error;
+        }
+        for _ in 0..DEATH_LOOKS {
+            if let Some(death) = self.failure(running) {
+                return death;
+            }
+            thread::sleep(DEATH_EVERY);
+        }
+        error
+    }
+}
+
 impl Services {
+    /// See [`ServiceParts::explain`].
+    pub(crate) fn explain(&mut self, error: CellError) -> CellError {
+        self.parts.explain(error, &mut self.running)
+    }
+
     /// An output of a service that the gateway needs.
     pub(crate) fn output(&self, service: &str, name: &str) -> Result<&str, CellError> {
         let output = self.outputs.get(service).and_then(|outputs| outputs.get(name));
@@ -130,19 +188,28 @@ impl Lab<'_> {
         let (addresses, namespace) = network.service(&service.file().addresses)?;
         let binding = service_binding(scenario, addresses, binaries, role);
         let home = dir.join(name);
-        let rendered = service.render(&binding, &home)?.within(namespace.as_ref());
+        let of_service = |error: RigError| service_failed(name, &error);
+        let rendered = service.render(&binding, &home).map_err(of_service)?.within(namespace.as_ref());
         cell.files.extend(kept::configuration(dir, &rendered.files));
+        let parts = rendered.processes.iter().map(|process| process.name.clone()).collect();
+        services.parts.0.insert(name.to_owned(), parts);
         services.outputs.insert(name.to_owned(), rendered.outputs);
         services.namespaces.extend(namespace.clone().map(|namespace| (name.to_owned(), namespace)));
-        let mut running = Vec::new();
-        services.act(&rendered.actions, running.len(), name, namespace.as_ref())?;
-        for process in &rendered.processes {
-            let started = self.rig.launch(process)?;
-            cell.parts.push(started.part());
-            running.push(started);
+        let mut running: Vec<Running> = Vec::new();
+        let mut launch = || {
             services.act(&rendered.actions, running.len(), name, namespace.as_ref())?;
+            for process in &rendered.processes {
+                let started = self.rig.launch(process).map_err(of_service)?;
+                cell.parts.push(started.part());
+                running.push(started);
+                services.act(&rendered.actions, running.len(), name, namespace.as_ref())?;
+            }
+            Ok(())
+        };
+        match launch() {
+            Ok(()) => Ok(StartedService { running, origin: rendered.origin }),
+            Err(error) => Err(services.parts.explain(error, &mut running)),
         }
-        Ok(StartedService { running, origin: rendered.origin })
     }
 }
 

@@ -14,7 +14,7 @@ use super::error::{CellError, failed, file_failed};
 use super::network::{CellNetwork, CellSite, Listener};
 use super::origin::{Upstream, secure_origin};
 use super::remote::RemoteTarget;
-use super::service::Services;
+use super::service::{ServiceParts, Services};
 use super::{Lab, control, kept, user_config};
 use crate::disturb::{self, Disturbances};
 use crate::scenario::{Gateway, Scenario};
@@ -32,6 +32,8 @@ pub(super) struct Processes {
     pub(super) gateway: Vec<Running>,
     /// Those of the services that it needs.
     pub(super) services: Vec<Running>,
+    /// Which of these belong to which service.
+    pub(super) service_parts: ServiceParts,
     pub(super) upstream: Upstream,
     /// The generator's network namespace; `None` is the host's.
     pub(super) generator: Option<Namespace>,
@@ -46,10 +48,15 @@ pub(super) struct Processes {
 /// A gateway whose processes run.
 struct StartedGateway {
     running: Vec<Running>,
-    services: Vec<Running>,
     rendered: Rendered,
     listener: Listener,
     disturbances: Disturbances,
+}
+
+/// What runs before a gateway.
+struct Behind<'a> {
+    upstream: &'a Upstream,
+    services: &'a mut Services,
 }
 
 /// What a gateway is rendered with beside its scenario.
@@ -110,6 +117,7 @@ impl Lab<'_> {
             return Ok(Processes {
                 gateway: vec![],
                 services: vec![],
+                service_parts: services.parts,
                 upstream,
                 generator,
                 rendered: None,
@@ -118,10 +126,15 @@ impl Lab<'_> {
                 remote_target: None,
             });
         }
-        let started = self.start_gateway(site, gateway, &upstream, services, cell)?;
+        let behind = Behind { upstream: &upstream, services: &mut services };
+        let started = match self.start_gateway(site, gateway, behind, cell) {
+            Ok(started) => started,
+            Err(error) => return Err(services.explain(error)),
+        };
         Ok(Processes {
             gateway: started.running,
-            services: started.services,
+            services: services.running,
+            service_parts: services.parts,
             upstream,
             generator,
             rendered: Some(started.rendered),
@@ -131,22 +144,22 @@ impl Lab<'_> {
         })
     }
 
-    /// Starts the gateway in front of `upstream`, and prepares its disturbances.
+    /// Starts the gateway, and prepares its disturbances.
     fn start_gateway(
         &self,
         site: CellSite<'_>,
         gateway: &str,
-        upstream: &Upstream,
-        mut services: Services,
+        behind: Behind<'_>,
         cell: &mut Cell,
     ) -> Result<StartedGateway, CellError> {
+        let Behind { upstream, services } = behind;
         let CellSite { dir, scenario, network } = site;
         let entry = scenario.gateway(gateway).ok_or_else(|| {
             failed("render", &format!("the scenario has no gateway `{gateway}`"), "start a new run", "")
         })?;
         let listener = network.gateway(entry.listen)?;
         let home = dir.join("gateway");
-        self.start_services(site, &entry.driver, cell, &mut services)?;
+        self.start_services(site, &entry.driver, cell, services)?;
         let upstream_certificates = upstream.credentials.as_ref().and_then(|of| of.certificates.as_ref());
         let surroundings = Surroundings {
             listener: &listener,
@@ -192,12 +205,12 @@ impl Lab<'_> {
             running: &running,
             listener: &listener,
             upstream,
-            services: &services,
+            services,
             generator: generator.as_ref(),
             weir: self.weir,
             stop: self.stop,
         })?;
-        Ok(StartedGateway { running, services: services.running, rendered, listener, disturbances })
+        Ok(StartedGateway { running, rendered, listener, disturbances })
     }
 
     /// Checks that a remote gateway responds; nothing is started.
@@ -220,6 +233,7 @@ impl Lab<'_> {
         Ok(Processes {
             gateway,
             services,
+            service_parts: ServiceParts::default(),
             upstream,
             generator,
             rendered,

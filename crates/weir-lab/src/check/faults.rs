@@ -1,21 +1,35 @@
-//! Checks the scheduled faults of the upstream.
+//! Checks the scheduled faults of the upstream and of services.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use weir_document::Time;
-use weir_results::{Changed, FaultAction};
+use weir_document::{Time, nearest};
+use weir_results::{Changed, FaultAction, FaultTarget};
 
+use super::Known;
 use super::problem::Problems;
 use crate::scenario::{Load, Scenario, ScheduledFault};
 
-/// Rejects faults of replicas that do not exist, and faults that happen after a load has ended.
-pub(super) fn check_faults(scenario: &Scenario, found: &mut Problems) {
+/// What is wrong with a fault.
+struct Wrong {
+    field: &'static str,
+    message: String,
+    remedy: String,
+}
+
+impl Wrong {
+    fn new(field: &'static str, message: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { field, message: message.into(), remedy: remedy.into() }
+    }
+}
+
+/// Rejects faults of replicas and services that do not exist, and faults that happen after a load has ended.
+pub(super) fn check_faults(scenario: &Scenario, known: &Known, found: &mut Problems) {
     if scenario.faults.is_empty() {
         return;
     }
     if scenario.is_elsewhere() {
-        let message = "weir cannot stop the upstream of a remote gateway";
+        let message = "weir cannot stop the upstream or a service of a remote gateway";
         return found.add(
             &["faults"],
             message,
@@ -23,10 +37,16 @@ pub(super) fn check_faults(scenario: &Scenario, found: &mut Problems) {
         );
     }
     check_changes(scenario, found);
-    let mut away: BTreeMap<u32, FaultAction> = BTreeMap::new();
+    let mut away: BTreeMap<FaultTarget, FaultAction> = BTreeMap::new();
     let mut before = Duration::ZERO;
     for (place, fault) in scenario.faults.iter().enumerate() {
-        check_fault(scenario, place, fault, before, &mut away, found);
+        let wrong = wrong_time(fault, before)
+            .or_else(|| wrong_target(scenario, known, fault))
+            .or_else(|| wrong_action(scenario, fault))
+            .or_else(|| wrong_order(fault, &mut away));
+        if let Some(Wrong { field, message, remedy }) = wrong {
+            found.add(&["faults", &place.to_string(), field], message, remedy);
+        }
         before = fault.at.0;
     }
     for (name, load) in scenario.loads.iter() {
@@ -34,61 +54,116 @@ pub(super) fn check_faults(scenario: &Scenario, found: &mut Problems) {
     }
 }
 
-/// Rejects faults beside endpoints that leave and return: the return of a stopped replica cannot be observed.
+/// Rejects faults beside endpoints that leave and return: the return of a stopped replica cannot be observed. Changes
+/// beside faults of a service are rejected too, since they may go through that service.
 fn check_changes(scenario: &Scenario, found: &mut Problems) {
-    let of = scenario.changes.as_ref().map_or(&[][..], |changes| &changes.of);
-    if let Some(place) = of.iter().position(|what| *what == Changed::Endpoints) {
+    let Some(changes) = &scenario.changes else { return };
+    if scenario.faulted_services().next().is_some() {
+        let message = "`changes` and faults of a service exclude each other";
+        return found.add(&["changes"], message, "remove one of the two");
+    }
+    if let Some(place) = changes.of.iter().position(|what| *what == Changed::Endpoints) {
         let message = "changes of `endpoints` and `faults` exclude each other";
         let remedy = "remove `faults`, or `endpoints` from this list";
         found.add(&["changes", "of", &place.to_string()], message, remedy);
     }
 }
 
-/// Checks the fault at `place`, which follows one at `before`; `away` holds the replicas that earlier faults stopped.
-fn check_fault(
-    scenario: &Scenario,
-    place: usize,
-    fault: &ScheduledFault,
-    before: Duration,
-    away: &mut BTreeMap<u32, FaultAction>,
-    found: &mut Problems,
-) {
-    let place = place.to_string();
-    let mut wrong = |field: &str, message: String, remedy: String| {
-        found.add(&["faults", place.as_str(), field], message, remedy);
+/// Rejects a fault that comes before the previous one, which is at `before`.
+fn wrong_time(fault: &ScheduledFault, before: Duration) -> Option<Wrong> {
+    let message = format!("the fault at {} follows a fault at {}", fault.at, Time(before));
+    (fault.at.0 < before).then(|| Wrong::new("at", message, "sort the faults by time"))
+}
+
+/// Rejects replicas that the upstream does not have, and services that no gateway needs and that are not the upstream.
+fn wrong_target(scenario: &Scenario, known: &Known, fault: &ScheduledFault) -> Option<Wrong> {
+    match (&fault.service, fault.replica) {
+        (Some(_), Some(_)) => {
+            let message = "`replica` and `service` exclude each other";
+            Some(Wrong::new("replica", message, "remove one of the two"))
+        }
+        (Some(service), None) => wrong_service(scenario, known, service),
+        (None, replica) => match scenario.origin.service.name() {
+            Some(upstream) => {
+                let message = format!("the upstream is the service `{upstream}`, which has no replicas");
+                let field = if replica.is_some() { "replica" } else { "do" };
+                Some(Wrong::new(field, message, format!("add `service: {upstream}` in place of a replica")))
+            }
+            None => wrong_replica(scenario, replica.unwrap_or(1)),
+        },
+    }
+}
+
+fn wrong_replica(scenario: &Scenario, replica: u32) -> Option<Wrong> {
+    let replicas = scenario.origin.replica_count();
+    if (1..=replicas).contains(&replica) {
+        return None;
+    }
+    let remedy = match replicas {
+        1 => "set `origin.replicas`, or remove `replica`".to_owned(),
+        most => format!("use 1 to {most}"),
     };
-    let (origin, replica) = (&scenario.origin, fault.replica);
-    if fault.at.0 < before {
-        let message = format!("the fault at {} follows a fault at {}", fault.at, Time(before));
-        return wrong("at", message, "sort the faults by time".into());
+    Some(Wrong::new("replica", format!("the upstream has no replica {replica}"), remedy))
+}
+
+fn wrong_service(scenario: &Scenario, known: &Known, service: &str) -> Option<Wrong> {
+    let upstream = scenario.origin.service.name();
+    let needed: BTreeSet<&str> = known.needed(&scenario.gateways).chain(upstream).collect();
+    if needed.contains(service) {
+        return None;
     }
-    let replicas = origin.replica_count();
-    if !(1..=replicas).contains(&replica) {
-        let remedy = match replicas {
-            1 => "set `origin.replicas`, or remove `replica`".to_owned(),
-            most => format!("use 1 to {most}"),
-        };
-        return wrong("replica", format!("the upstream has no replica {replica}"), remedy);
+    let needs_it = known.needs.iter().find(|(_, needs)| needs.iter().any(|need| need == service));
+    let remedy = match (nearest(service, needed.iter().copied()), needs_it) {
+        (Some(near), _) => format!("did you mean `{near}`?"),
+        (None, Some((driver, _))) => {
+            format!("add a gateway that needs it, like `{driver}`, or remove the fault")
+        }
+        (None, None) if needed.is_empty() => {
+            "remove the fault, or add a gateway whose driver lists the service in `needs`".to_owned()
+        }
+        (None, None) => {
+            format!("its services are: {}", needed.into_iter().collect::<Vec<_>>().join(", "))
+        }
+    };
+    let message = format!("no gateway of this scenario needs a service `{service}`");
+    Some(Wrong::new("service", message, remedy))
+}
+
+/// Rejects connection resets by anything but weir's own upstream.
+fn wrong_action(scenario: &Scenario, fault: &ScheduledFault) -> Option<Wrong> {
+    match (fault.action, &fault.service, &scenario.origin.driver) {
+        (FaultAction::Reset, Some(service), _) => {
+            let message = format!("weir cannot make the service `{service}` reset connections");
+            Some(Wrong::new("do", message, "use `kill` or `stall`"))
+        }
+        (FaultAction::Reset, None, Some(driver)) => {
+            let message = format!("an upstream with the driver `{driver}` cannot reset connections");
+            Some(Wrong::new("do", message, "remove `origin.driver`: the built-in origin can"))
+        }
+        _ => None,
     }
-    if let (FaultAction::Reset, Some(driver)) = (fault.action, &origin.driver) {
-        let message = format!("an upstream with the driver `{driver}` cannot reset connections");
-        return wrong("do", message, "remove `origin.driver`: the built-in origin can".into());
-    }
+}
+
+/// Rejects returns of what runs, and faults of what is stopped; `away` holds what earlier faults stopped.
+fn wrong_order(fault: &ScheduledFault, away: &mut BTreeMap<FaultTarget, FaultAction>) -> Option<Wrong> {
+    let target = fault.target();
+    let kind = if target.service().is_some() { "service" } else { "replica" };
     let was = match fault.action {
-        FaultAction::Return => away.remove(&replica),
-        action => away.insert(replica, action),
+        FaultAction::Return => away.remove(&target),
+        action => away.insert(target.clone(), action),
     };
-    match (fault.action, was) {
-        (FaultAction::Return, None) => {
-            let message = format!("replica {replica} cannot return: no earlier fault stops it");
-            wrong("do", message, "remove this fault, or add a fault that stops the replica before it".into());
-        }
-        (FaultAction::Return, Some(_)) | (_, None) => {}
-        (_, Some(was)) => {
-            let message = format!("replica {replica} is already stopped by `{was}`");
-            wrong("do", message, "add a `return` for it before this fault".into());
-        }
-    }
+    let (message, remedy) = match (fault.action, was) {
+        (FaultAction::Return, None) => (
+            format!("{target} cannot return: no earlier fault stops it"),
+            format!("remove this fault, or add a fault that stops the {kind} before it"),
+        ),
+        (FaultAction::Return, Some(_)) | (_, None) => return None,
+        (_, Some(was)) => (
+            format!("{target} is already stopped by `{was}`"),
+            "add a `return` for it before this fault".to_owned(),
+        ),
+    };
+    Some(Wrong::new("do", message, remedy))
 }
 
 /// Rejects loads that can end before the last fault, and searches, which cannot have faults.

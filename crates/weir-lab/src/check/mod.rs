@@ -15,7 +15,7 @@ mod shares;
 mod silent;
 mod slow;
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use weir_analysis::compare::Measure;
@@ -68,10 +68,25 @@ pub struct Known {
     pub origins: Vec<String>,
     /// Names of the services that can serve as the upstream.
     pub services: Vec<String>,
+    /// By driver: the services that it needs. Drivers that need none may be absent.
+    pub needs: BTreeMap<String, Vec<String>>,
     /// Logical CPUs of this host that the run may use.
     pub cpus: usize,
     /// Returns why this host or user cannot create network namespaces; called only for scenarios that need them.
     pub namespaces: fn() -> Result<(), String>,
+}
+
+impl Known {
+    /// Whether one of the gateways needs a service.
+    pub(crate) fn is_needed(&self, service: &str, gateways: &[Gateway]) -> bool {
+        self.needed(gateways).any(|needed| needed == service)
+    }
+
+    /// The services that gateways need; one of several gateways comes once for each of them.
+    fn needed<'a>(&'a self, gateways: &'a [Gateway]) -> impl Iterator<Item = &'a str> {
+        let needs = gateways.iter().filter_map(|gateway| self.needs.get(&gateway.driver));
+        needs.flatten().map(String::as_str)
+    }
 }
 
 /// Checks one scenario: the one that is written, or one with the values of a point laid over it. Returns every error.
@@ -94,7 +109,7 @@ pub(crate) fn check(scenario: &Scenario, known: &Known) -> Vec<ScenarioProblem> 
     check_cold_start(scenario, f);
     check_loads(scenario, f);
     check_changes(scenario, f);
-    check_faults(scenario, f);
+    check_faults(scenario, known, f);
     check_slow(scenario, f);
     check_silent(scenario, f);
     check_objectives(scenario, f);

@@ -1,7 +1,8 @@
-//! Registrations that are repeated: a process publishes all routes again and again, beside the loads.
+//! Registrations that are repeated: a process publishes all routes again and again, beside the loads. Those that fail while
+//! a planned fault has stopped the service are events of the load.
 
 use weir_document::Time;
-use weir_results::{Changed, Event, Measurement, Part, Registration, Role};
+use weir_results::{Changed, Event, FailedRegistration, Measurement, Part, Registration, Role};
 use weir_rig::Publication;
 
 use super::beside::ProcessBeside;
@@ -9,10 +10,13 @@ use super::{Disturbance, Gateway, LoadContext};
 use crate::cell::error::{CellError, failed};
 use crate::cell::own_process::OwnProcess;
 use crate::clock::LoadClock;
-use crate::publish::{PublishRecord, PublishSpec};
+use crate::publish::{PublishRecord, PublishSpec, Published};
 
 /// The publications of a gateway that are repeated.
 struct Registrations {
+    service: String,
+    /// Whether the scenario has faults of the service.
+    has_faults: bool,
     spec: PublishSpec,
     process: ProcessBeside,
     record: PublishRecord,
@@ -44,7 +48,13 @@ pub(super) fn prepare(gateway: &Gateway<'_>) -> Result<Option<Box<dyn Disturbanc
         namespace: gateway.services.namespaces.get(service).cloned(),
         is_urgent: false,
     });
-    Ok(Some(Box::new(Registrations { spec, process, record: PublishRecord::default() })))
+    Ok(Some(Box::new(Registrations {
+        service: service.clone(),
+        has_faults: gateway.scenario.faulted_services().any(|faulted| faulted == service),
+        spec,
+        process,
+        record: PublishRecord::default(),
+    })))
 }
 
 impl Disturbance for Registrations {
@@ -64,16 +74,31 @@ impl Disturbance for Registrations {
     fn end(&mut self) -> Result<Vec<Part>, CellError> {
         let Some((part, record)) = self.process.end()? else { return Ok(Vec::new()) };
         self.record = record;
-        Ok(vec![part])
+        let failed = self.record.publications.iter().find_map(|of| of.error.as_ref());
+        match failed {
+            Some(why) if !self.has_faults => {
+                Err(CellError::Refused { part: self.service.clone(), why: why.clone() })
+            }
+            _ => Ok(vec![part]),
+        }
     }
 
     fn record(&self, clock: &LoadClock, measurement: &mut Measurement) {
-        let messages = self.spec.messages.len() as u64;
-        let event = |(start_ns, end_ns): &(u64, u64)| {
-            let (t_s, sustained) = clock.moment(*start_ns);
-            let details = Registration { messages, took_ns: end_ns.saturating_sub(*start_ns) };
-            let details = serde_json::to_value(details).expect("counts are plain values");
-            Event { t_s, sustained, kind: Registration::KIND.into(), details }
+        let event = |of: &Published| {
+            let (t_s, sustained) = clock.moment(of.start_ns);
+            let took_ns = of.end_ns.saturating_sub(of.start_ns);
+            let (kind, details) = match &of.error {
+                None => {
+                    let registration = Registration { messages: of.messages, took_ns };
+                    (Registration::KIND, serde_json::to_value(registration))
+                }
+                Some(why) => {
+                    let failed = FailedRegistration { why: why.clone(), took_ns };
+                    (FailedRegistration::KIND, serde_json::to_value(failed))
+                }
+            };
+            let details = details.expect("counts and text are plain values");
+            Event { t_s, sustained, kind: kind.into(), details }
         };
         measurement.events.extend(self.record.publications.iter().map(event));
     }

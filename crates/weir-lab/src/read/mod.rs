@@ -88,7 +88,7 @@ fn read_with(
 ) -> Result<Checked, LabError> {
     let mut reader = Reader { source, overlaid: Vec::new(), errors: Vec::new() };
     let scenario = reader.written()?;
-    let scenario = reader.overridden(scenario, overrides)?;
+    let scenario = reader.overridden(scenario, overrides, known)?;
     let scenario = reader.fitted(scenario, known)?;
     for problem in check(&scenario, known) {
         reader.add(problem);
@@ -158,7 +158,7 @@ impl Reader<'_> {
         configurations
     }
 
-    fn overridden(&mut self, scenario: Scenario, o: &Overrides) -> Result<Scenario, LabError> {
+    fn overridden(&mut self, scenario: Scenario, o: &Overrides, known: &Known) -> Result<Scenario, LabError> {
         // --set overrides what --quick changes.
         let mut scenario = if o.quick { quick(scenario) } else { scenario };
         for set in &o.set {
@@ -180,7 +180,12 @@ impl Reader<'_> {
                 Some(gateway) => Gateway { optional: false, ..gateway.clone() },
                 None => Gateway::of_driver(name),
             };
-            scenario.gateways = o.gateways.iter().map(pick).collect();
+            let picked: Vec<Gateway> = o.gateways.iter().map(pick).collect();
+            let written = std::mem::replace(&mut scenario.gateways, picked.clone());
+            // A service that only the other gateways need is not started, so it has no faults.
+            scenario.keep_faults_of(|service| {
+                known.is_needed(service, &picked) || !known.is_needed(service, &written)
+            });
             for (place, name) in o.gateways.iter().enumerate() {
                 let path = vec!["gateways".to_owned(), place.to_string()];
                 self.overlaid.push((path, format!("--gateway {name}")));

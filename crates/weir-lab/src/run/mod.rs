@@ -170,6 +170,7 @@ pub fn prepare(mut checked: Checked, drivers: &Drivers) -> Result<Prepared, LabE
     for point in &mut checked.points {
         point.scenario.gateways.retain(is_kept);
     }
+    notes.extend(fit_faults(&mut checked, drivers)?);
     notes.extend(check_control(&mut checked)?);
     notes.extend(remote::destinations(&checked.scenario));
     let relative = pilot::relative_loads(&checked);
@@ -194,6 +195,41 @@ fn missing_feature(drivers: &Drivers, driver: &Driver) -> Result<Option<&'static
     let mut services = drivers.needed_by(driver.name())?.into_iter();
     let is_needed = driver.uses_kubernetes() || services.any(Service::uses_kubernetes);
     Ok((is_needed && !kube::IS_SUPPORTED).then_some(KUBERNETES))
+}
+
+/// Removes the faults of services that no gateway needs any more; returns which gateways do not have such faults.
+fn fit_faults(checked: &mut Checked, drivers: &Drivers) -> Result<Vec<String>, LabError> {
+    let mut needs = Vec::new();
+    for gateway in checked.scenario.gateways.iter().filter(|gateway| !gateway.is_remote()) {
+        needs.push((gateway.name.clone(), drivers.needed_by(&gateway.driver)?));
+    }
+    let is_needed = |service: &str| needs.iter().any(|(_, needed)| has(needed, service));
+    let faulted: BTreeSet<String> = checked
+        .points
+        .iter()
+        .flat_map(|point| point.scenario.faulted_services())
+        .map(str::to_owned)
+        .collect();
+    for scenario in checked.points.iter_mut().map(|point| &mut point.scenario).chain([&mut checked.scenario])
+    {
+        scenario.keep_faults_of(is_needed);
+    }
+    let is_upstream = |service: &str| {
+        checked.points.iter().any(|point| point.scenario.origin.service.name() == Some(service))
+    };
+    let note = |service: &String| {
+        let without = needs.iter().filter(|(_, needed)| !has(needed, service));
+        let without: Vec<&str> = without.map(|(name, _)| name.as_str()).collect();
+        (!without.is_empty() && !is_upstream(service)).then(|| {
+            let names = without.join(", ");
+            format!("gateways without faults of the service `{service}`, which they do not need: {names}")
+        })
+    };
+    Ok(faulted.iter().filter_map(note).collect())
+}
+
+fn has(services: &[&Service], name: &str) -> bool {
+    services.iter().any(|service| service.name() == name)
 }
 
 /// Names the gateway of the positive control, which has to be one that is here; returns what the control cannot say.

@@ -203,6 +203,7 @@ mod tests {
             drivers: ["weir", "nginx"].map(str::to_owned).to_vec(),
             origins: vec![],
             services: vec![],
+            needs: [].into(),
             cpus: 2,
             namespaces: || Ok(()),
         };

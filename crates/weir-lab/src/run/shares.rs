@@ -228,8 +228,8 @@ mod tests {
     }
 
     fn known() -> Known {
-        let (origins, services) = (vec![], vec![]);
-        Known { drivers: vec!["weir".into()], origins, services, cpus: 2, namespaces: || Ok(()) }
+        let (origins, services, needs) = (vec![], vec![], [].into());
+        Known { drivers: vec!["weir".into()], origins, services, needs, cpus: 2, namespaces: || Ok(()) }
     }
 
     fn checked(axes: &str) -> Checked {

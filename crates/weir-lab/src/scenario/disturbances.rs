@@ -6,6 +6,20 @@ use weir_document::Time;
 use super::Scenario;
 
 impl Scenario {
+    /// The services that its faults are done to.
+    pub(crate) fn faulted_services(&self) -> impl Iterator<Item = &str> {
+        self.faults.iter().filter_map(|fault| fault.service.as_deref())
+    }
+
+    /// Removes the faults of services that are not needed any more, and not the upstream.
+    pub(crate) fn keep_faults_of(&mut self, is_needed: impl Fn(&str) -> bool) {
+        let upstream = self.origin.service.name();
+        self.faults.retain(|fault| match fault.service.as_deref() {
+            None => true,
+            Some(service) => upstream == Some(service) || is_needed(service),
+        });
+    }
+
     /// The scenario without any disturbance.
     #[must_use]
     pub(crate) fn without_disturbances(self) -> Self {

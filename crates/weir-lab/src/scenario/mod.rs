@@ -88,8 +88,8 @@ pub struct Scenario {
     /// Routes that come and go while load runs, endpoints that leave and return, certificates that are replaced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changes: Option<Changes>,
-    /// What is done to servers of the upstream while load runs, in the order of time: `{ at, replica, do }`. Every load
-    /// meets all of it, and when it is over every server is as it was.
+    /// What is done to servers of the upstream or to services while load runs, in the order of time: `{ at, replica, do }`
+    /// or `{ at, service, do }`. Every load meets all of it, and when it is over everything is as it was.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<ScheduledFault>,
     /// Clients that take their time, beside the loads.

@@ -5,10 +5,10 @@ use weir_lab::{LabError, Overrides, Source};
 use crate::{EXAMPLE, read, read_with};
 
 const HEAD: &str = "name: x\ngateways: [weir]\n";
-const LOADS: &str = "loads: { full: { model: closed } }\n";
+pub(crate) const LOADS: &str = "loads: { full: { model: closed } }\n";
 
 #[track_caller]
-fn said(result: Result<impl std::fmt::Debug, LabError>, expected: &str) {
+pub(crate) fn said(result: Result<impl std::fmt::Debug, LabError>, expected: &str) {
     let error = result.expect_err(expected);
     assert_eq!(format!("{error} | {}", error.remedy()), expected);
     assert!(error.is_wrong_use(), "{error:?}");
@@ -16,13 +16,13 @@ fn said(result: Result<impl std::fmt::Debug, LabError>, expected: &str) {
 
 /// `text` after a head that is in order and takes two lines, and loads after it.
 #[track_caller]
-fn check(text: &str, expected: &str) {
+pub(crate) fn check(text: &str, expected: &str) {
     said(read(&format!("{HEAD}{text}{LOADS}")), expected);
 }
 
 /// `loads` alone after the head.
 #[track_caller]
-fn check_loads(loads: &str, expected: &str) {
+pub(crate) fn check_loads(loads: &str, expected: &str) {
     said(read(&format!("{HEAD}{loads}")), expected);
 }
 
@@ -108,70 +108,6 @@ fn popularity_and_starts_that_cannot_be_are_refused() {
         "side.yaml:3:13: cold_start: `mine` has its own configuration, so its first good response is unknown"
     );
     assert!(no_file.to_string().contains("gateways[0].config: "), "{no_file}");
-}
-
-#[test]
-fn faults_that_cannot_be_are_refused() {
-    const REPLICAS: &str = "origin: { replicas: 2 }\n";
-    // After the head there are the origin's line and that of the faults.
-    let check_faults =
-        |faults: &str, expected: &str| check(&format!("{REPLICAS}faults: [{faults}]\n"), expected);
-    check(
-        "faults: [{ at: 1s, replica: 2, do: kill }]\n",
-        "side.yaml:3:29: faults[0].replica: the upstream has no replica 2 | set `origin.replicas`, or remove \
-         `replica`",
-    );
-    check_faults(
-        "{ at: 1s, replica: 3, do: kill }",
-        "side.yaml:4:29: faults[0].replica: the upstream has no replica 3 | use 1 to 2",
-    );
-    check_faults(
-        "{ at: 1s, replica: 0, do: kill }",
-        "side.yaml:4:29: faults[0].replica: the upstream has no replica 0 | use 1 to 2",
-    );
-    check_faults("{ at: 1s, do: klil }", "side.yaml:4:24: unknown value `klil` | did you mean `kill`?");
-    check_faults(
-        "{ at: 1s, do: return }",
-        "side.yaml:4:24: faults[0].do: replica 1 cannot return: no earlier fault stops it | remove this fault, \
-         or add a fault that stops the replica before it",
-    );
-    check_faults(
-        "{ at: 1s, do: kill }, { at: 2s, do: stall }",
-        "side.yaml:4:46: faults[1].do: replica 1 is already stopped by `kill` | add a `return` for it before \
-         this fault",
-    );
-    check_faults(
-        "{ at: 2s, do: kill }, { at: 1s, do: return }",
-        "side.yaml:4:38: faults[1].at: the fault at 1s follows a fault at 2s | sort the faults by time",
-    );
-    check_faults(
-        "{ at: 60s, do: kill }",
-        "side.yaml:4:16: faults[0].at: the fault at 1m is after the end of load `full`, which lasts 1m | use an \
-         earlier time, or a longer load",
-    );
-    check(
-        "origin: { driver: nginx }\nfaults: [{ at: 1s, do: reset }]\n",
-        "side.yaml:4:24: faults[0].do: an upstream with the driver `nginx` cannot reset connections | remove \
-         `origin.driver`: the built-in origin can",
-    );
-    check_loads(
-        "loads: { x: { model: closed, requests: 100 } }\nfaults: [{ at: 1s, do: kill }]\n",
-        "side.yaml:3:40: loads.x.requests: a load with a number of requests can end before the last fault | \
-         replace it by a `duration`",
-    );
-    check(
-        "origin: { replicas: 2 }\nchanges: { every: 1s, of: [endpoints] }\nfaults: [{ at: 1s, do: kill }]\n",
-        "side.yaml:4:28: changes.of[0]: changes of `endpoints` and `faults` exclude each other | remove \
-         `faults`, or `endpoints` from this list",
-    );
-    said(
-        read(&format!(
-            "name: x\ngateways: [{{ name: prod, driver: remote, url: 'http://127.0.0.1:1' }}]\n\
-             faults: [{{ at: 1s, do: kill }}]\n{LOADS}"
-        )),
-        "side.yaml:3:9: faults: weir cannot stop the upstream of a remote gateway | remove the faults: weir \
-         stops only processes that it started",
-    );
 }
 
 #[test]
@@ -478,8 +414,8 @@ fn gateways_are_known_and_told_apart() {
     );
     said(
         read(&format!("name: x\ngateways: [weir, {{ name: a, driver: traefik }}]\n{LOADS}")),
-        "side.yaml:2:18: gateways[1]: unknown gateway or driver `traefik` | known drivers: envoy, haproxy, \
-         nginx, weir",
+        "side.yaml:2:18: gateways[1]: unknown gateway or driver `traefik` | known drivers: envoy, gorouter, \
+         haproxy, nginx, weir",
     );
     said(
         read(&format!("name: x\ngateways: [weir, nginx, weir]\n{LOADS}")),
@@ -488,7 +424,7 @@ fn gateways_are_known_and_told_apart() {
     );
     said(
         read(&format!("name: x\ngateways: []\n{LOADS}")),
-        "side.yaml:2:11: gateways: the scenario has no gateways | add at least one of: envoy, haproxy, nginx, weir",
+        "side.yaml:2:11: gateways: the scenario has no gateways | add at least one of: envoy, gorouter, haproxy, nginx, weir",
     );
     said(
         read(&format!("name: x\ngateways: [{{ name: direct, driver: nginx }}]\n{LOADS}")),

@@ -239,6 +239,39 @@ fn quick_shortens_and_never_lengthens() {
     assert_eq!(scenario(EXAMPLE, &Overrides { repeats: Some(6), ..quick }).repeats, 6);
 }
 
+const FAULTS: &str = "name: x\ngateways: [weir, gorouter]\nloads: { tail: { model: open, rate: 9/s } }\nduration: 20s\n\
+    faults: [{ at: 4s, do: stall }, { at: 6s, service: nats, do: kill }, { at: 8s, service: nats, do: return }]\n";
+
+#[test]
+fn faults_of_services_are_read_stored_and_shortened_as_others_are() {
+    let whole = scenario(FAULTS, &Overrides::default());
+    assert_eq!(
+        read_with(&serde_json::to_string(&whole).unwrap(), &Overrides::default()).unwrap().scenario,
+        whole
+    );
+    let times =
+        |scenario: &Scenario| scenario.faults.iter().map(|fault| fault.at.0.as_secs()).collect::<Vec<_>>();
+    assert_eq!(times(&whole), [4, 6, 8]);
+    assert_eq!(times(&scenario(FAULTS, &Overrides { quick: true, ..Overrides::default() })), [2, 3, 4]);
+    // As earlier versions stored faults.
+    let earlier = FAULTS.replace("{ at: 4s, do", "{ at: 4s, replica: 1, do");
+    assert_eq!(scenario(&earlier, &Overrides::default()).faults[0].replica, Some(1));
+}
+
+#[test]
+fn gateways_that_are_left_out_take_the_faults_of_their_services_with_them() {
+    let services = |gateway: &str| -> Vec<Option<String>> {
+        let overrides = Overrides { gateways: vec![gateway.to_owned()], ..Overrides::default() };
+        scenario(FAULTS, &overrides).faults.into_iter().map(|fault| fault.service).collect()
+    };
+    assert_eq!(services("weir"), [None]);
+    assert_eq!(services("gorouter").len(), 3);
+    let wrong = FAULTS.replace("service: nats", "service: nast");
+    let overrides = Overrides { gateways: vec!["weir".to_owned()], ..Overrides::default() };
+    let error = read_with(&wrong, &overrides).unwrap_err();
+    assert!(error.to_string().contains("needs a service `nast`"), "{error}");
+}
+
 #[test]
 fn hosts_and_paths_are_named_by_number() {
     let text = "name: x\ngateways: [weir]\nloads: { full: { model: closed } }\ntopology: { domains: 3, paths: \

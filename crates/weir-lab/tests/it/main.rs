@@ -4,6 +4,7 @@
 
 mod configurations;
 mod errors;
+mod faults;
 mod language;
 mod objectives;
 mod order;
@@ -16,12 +17,13 @@ mod shares;
 use weir_lab::{Checked, Known, LabError, Overrides, Source, plan};
 use weir_results::{Manifest, Run, SCHEMA_VERSION};
 
-/// A host with two cores, and the drivers that weir comes with.
+/// A host with two cores, and drivers that weir comes with.
 fn known() -> Known {
     Known {
-        drivers: ["envoy", "haproxy", "nginx", "weir"].map(str::to_owned).to_vec(),
+        drivers: ["envoy", "gorouter", "haproxy", "nginx", "weir"].map(str::to_owned).to_vec(),
         origins: vec!["nginx".into()],
         services: vec!["kubernetes-api".into()],
+        needs: [("gorouter".to_owned(), vec!["nats".to_owned()])].into(),
         cpus: 2,
         namespaces: || Err("this user is not allowed to create network namespaces".into()),
     }

@@ -1,5 +1,5 @@
 //! Requests that went wrong and latency of each second as charts, a panel for each gateway, with upright lines where the
-//! upstream had a fault or the gateway changed.
+//! upstream or a service had a fault or the gateway changed.
 
 use weir_analysis::{Axes, Summary, at_axes};
 use weir_results::{Cell, Changed, FaultAction, LoadSecond, Measurement, quantile_ns};
@@ -14,8 +14,8 @@ use crate::model::scale::{Scale, Unit};
 const OF_FAULTS: &str = "failover";
 const OF_CHANGES: &str = "changes";
 
-const NOTE: &str = "Vertical lines: a server was killed, stalled, made to reset connections, or restored; or a change. \
-                    Latency covers the responses of each second.";
+const NOTE: &str = "Vertical lines: a server or service was killed, stalled, made to reset connections, or restored; \
+                    or a change. Latency covers the responses of each second.";
 
 /// What faults are marked with.
 const ACTIONS: [(FaultAction, &str); 4] = [

@@ -1,8 +1,8 @@
-//! Faults of the upstream in every format: a table from fault to fault, sentences, and each second as charts.
+//! Faults in every format: a table from fault to fault, sentences, and each second as charts.
 
 use weir_analysis::findings::FindingObjective;
 use weir_analysis::{Met, Outcome, Summary, summarize};
-use weir_results::{Cell, CellOutcome, FaultAction, FaultEvent, Objective, Run};
+use weir_results::{Cell, CellOutcome, FaultAction, FaultEvent, FaultTarget, Objective, Run};
 
 use crate::fixture::{self, Scene};
 
@@ -12,7 +12,13 @@ fn faulted() -> (Run, Vec<Cell>, Summary) {
     let (run, mut cells) = fixture::run(Scene::Good, &[0.5]);
     for cell in cells.iter_mut().filter(|cell| cell.key.gateway != "direct") {
         let CellOutcome::Measured { measurements } = &mut cell.outcome else { panic!("it was measured") };
-        let fault = |t_s, action| FaultEvent { t_s, sustained: true, replica: 3, action, took_ns: 9_000_000 };
+        let fault = |t_s, action| FaultEvent {
+            t_s,
+            sustained: true,
+            target: FaultTarget::Replica(3),
+            action,
+            took_ns: 9_000_000,
+        };
         measurements[1].faults = vec![fault(5.2, FaultAction::Kill), fault(9.1, FaultAction::Return)];
         measurements[1].record.seconds[5..9].iter_mut().for_each(|second| second.unexpected = 100);
     }
@@ -27,7 +33,7 @@ fn faults_have_their_table_sentences_and_pictures() {
     let written = weir_report::write(&run, &cells, &summary, folder.path()).unwrap();
     let markdown = std::fs::read_to_string(&written.markdown).unwrap();
     for words in [
-        "## Faults of the upstream",
+        "## Faults",
         "Between faults: tail",
         "replica 3 killed",
         "weir: 1,200 of 150,000 requests of tail failed. Before the first fault: none of 45,000; replica 3 killed: \
@@ -143,5 +149,5 @@ fn the_time_to_recover_is_drawn() {
 fn a_terminal_has_the_section_too() {
     let (run, cells, summary) = faulted();
     let text = weir_report::terminal(&run, &cells, &summary, 120, false);
-    assert!(text.contains("Faults of the upstream") && text.contains("replica 3 killed"), "{text}");
+    assert!(text.contains("Faults") && text.contains("replica 3 killed"), "{text}");
 }

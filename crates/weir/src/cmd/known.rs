@@ -10,10 +10,15 @@ pub(crate) fn known(drivers: &Drivers) -> Known {
     let owned = |names: Vec<&str>| names.into_iter().map(str::to_owned).collect();
     // What runs elsewhere needs no driver, and is named where one is.
     let names = drivers.names().into_iter().chain([weir_rig::REMOTE]).collect();
+    let needs = drivers.names().into_iter().filter_map(|name| {
+        let needed = drivers.needed_by(name).ok()?;
+        Some((name.to_owned(), needed.iter().map(|service| service.name().to_owned()).collect()))
+    });
     Known {
         drivers: owned(names),
         origins: owned(drivers.origins()),
         services: owned(drivers.service_origins()),
+        needs: needs.collect(),
         cpus: weir_rig::usable_cpus().len().max(1),
         namespaces,
     }

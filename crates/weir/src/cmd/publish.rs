@@ -1,10 +1,12 @@
 //! `weir publish`: publishes messages again and again, as a process of its own, for the lab.
 
+use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use weir_lab::{PublishRecord, PublishSpec};
+use weir_lab::{PublishRecord, PublishSpec, Published};
+use weir_nats::{NatsError, Publisher};
 
 use super::generate::{Args, read_spec, until_signalled, write_whole};
 use crate::failure::{Exit, Failure};
@@ -12,17 +14,17 @@ use crate::failure::{Exit, Failure};
 /// How often it looks for a signal.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Publishes until SIGINT or SIGTERM, and writes when.
+/// Publishes until SIGINT or SIGTERM, and writes when. A publication that fails is noted too: the server may have been
+/// stopped on purpose, and the next publication connects again.
 pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     let spec: PublishSpec = read_spec(&args.spec)?;
     let stop = until_signalled()?;
-    let failed =
-        |error: &dyn std::fmt::Display| Failure::environment(error.to_string(), "see the log of the service");
-    let address = spec.address.parse().map_err(|error| failed(&error))?;
-    let publisher =
-        weir_nats::Publisher::connect(address, weir_nats::TIMEOUT, || {}).map_err(|error| failed(&error))?;
+    let address: SocketAddr = spec.address.parse().map_err(|error| {
+        Failure::environment(format!("`{}`: {error}", spec.address), "give the address as IP:PORT")
+    })?;
     let (gap, every) = (Duration::from_nanos(spec.gap_ns), Duration::from_nanos(spec.every_ns));
-    let messages = || spec.messages.iter().map(|(subject, content)| (subject.as_str(), content.as_str()));
+    // Opened early, so that the first publication need not wait for it. If it fails, that publication tries again.
+    let mut connection = connect(address).ok();
     let mut record = PublishRecord::default();
     let mut due = Instant::now() + every;
     while !stop.load(Ordering::Relaxed) {
@@ -32,9 +34,23 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
         }
         due += every;
         let start_ns = weir_rig::mono_ns();
-        publisher.publish(messages(), gap).map_err(|error| failed(&error))?;
-        record.publications.push((start_ns, weir_rig::mono_ns()));
+        let mut sent = 0;
+        let messages = spec.messages.iter().take_while(|_| !stop.load(Ordering::Relaxed));
+        let messages = messages.map(|(subject, content)| (subject.as_str(), content.as_str()));
+        let messages = messages.inspect(|_| sent += 1);
+        let published = match connection.take() {
+            Some(publisher) => Ok(publisher),
+            None => connect(address),
+        }
+        .and_then(|publisher| publisher.publish(messages, gap).map(|()| publisher));
+        let error = published.as_ref().err().map(NatsError::to_string);
+        connection = published.ok();
+        record.publications.push(Published { start_ns, end_ns: weir_rig::mono_ns(), messages: sent, error });
     }
     write_whole(&args.record, &record)?;
     Ok(Exit::Good)
+}
+
+fn connect(address: SocketAddr) -> Result<Publisher, NatsError> {
+    Publisher::connect(address, weir_nats::TIMEOUT, || {})
 }

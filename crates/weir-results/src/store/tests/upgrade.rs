@@ -4,8 +4,8 @@ use rusqlite::Connection;
 
 use super::*;
 use crate::{
-    Ceiling, Changed, Event, FaultAction, FaultEvent, Found, HostBounds, Objective, RouteChange, RouteResult,
-    RouteTimes, SlowClients, SlowCounts, StepRecord, Stopped, Trial, TrialSays,
+    Ceiling, Changed, Event, FaultAction, FaultEvent, FaultTarget, Found, HostBounds, Objective, RouteChange,
+    RouteResult, RouteTimes, SlowClients, SlowCounts, StepRecord, Stopped, Trial, TrialSays,
 };
 
 fn bounds(rate_per_s: f64) -> HostBounds {
@@ -109,7 +109,14 @@ fn full(run: &Run) -> [Cell; 2] {
     let other = RouteChange { what: Changed::Certificates, ..change(2.5, 0) };
     measurements[1].route_changes = vec![change(0.1 + 0.2, 1), change(1.5, -1), other];
     let actions = [FaultAction::Kill, FaultAction::Stall, FaultAction::Reset, FaultAction::Return];
-    let fault = |action| FaultEvent { t_s: 0.1 + 0.2, sustained: true, replica: 2, action, took_ns: 1 << 40 };
+    let target = FaultTarget::Replica(2);
+    let fault = |action| FaultEvent {
+        t_s: 0.1 + 0.2,
+        sustained: true,
+        target: target.clone(),
+        action,
+        took_ns: 1 << 40,
+    };
     measurements[0].faults = actions.map(fault).to_vec();
     let heads = SlowCounts { connections: 7, opened: 1 << 40, ..SlowCounts::default() };
     measurements[1].slow = Some(SlowClients { heads, ..SlowClients::default() });
