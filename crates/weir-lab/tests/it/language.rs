@@ -47,6 +47,7 @@ fn built_in_scenarios_are_in_order() {
             "headroom",
             "headroom-ramp",
             "ingress-sizing",
+            "kubernetes-api",
             "many-domains",
             "quickstart",
             "side-by-side",
