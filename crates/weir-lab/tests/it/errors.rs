@@ -415,7 +415,7 @@ fn gateways_are_known_and_told_apart() {
     said(
         read(&format!("name: x\ngateways: [weir, {{ name: a, driver: traefik }}]\n{LOADS}")),
         "side.yaml:2:18: gateways[1]: unknown gateway or driver `traefik` | known drivers: envoy, gorouter, \
-         haproxy, nginx, weir",
+         haproxy, kubegateway, nginx, weir",
     );
     said(
         read(&format!("name: x\ngateways: [weir, nginx, weir]\n{LOADS}")),
@@ -424,7 +424,8 @@ fn gateways_are_known_and_told_apart() {
     );
     said(
         read(&format!("name: x\ngateways: []\n{LOADS}")),
-        "side.yaml:2:11: gateways: the scenario has no gateways | add at least one of: envoy, gorouter, haproxy, nginx, weir",
+        "side.yaml:2:11: gateways: the scenario has no gateways | add at least one of: envoy, gorouter, haproxy, \
+         kubegateway, nginx, weir",
     );
     said(
         read(&format!("name: x\ngateways: [{{ name: direct, driver: nginx }}]\n{LOADS}")),

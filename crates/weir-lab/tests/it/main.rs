@@ -20,7 +20,7 @@ use weir_results::{Manifest, Run, SCHEMA_VERSION};
 /// A host with two cores, and drivers that weir comes with.
 fn known() -> Known {
     Known {
-        drivers: ["envoy", "gorouter", "haproxy", "nginx", "weir"].map(str::to_owned).to_vec(),
+        drivers: ["envoy", "gorouter", "haproxy", "kubegateway", "nginx", "weir"].map(str::to_owned).to_vec(),
         origins: vec!["nginx".into()],
         services: vec!["kubernetes-api".into()],
         needs: [("gorouter".to_owned(), vec!["nats".to_owned()])].into(),
