@@ -69,6 +69,33 @@ fn a_gateway_learns_its_routes_over_nats_and_hears_of_them_again() {
 }
 
 #[test]
+fn routes_are_registered_again_between_loads_that_are_shorter_than_the_interval() {
+    let _host = the_host();
+    let folder = tempfile::tempdir().unwrap();
+    let loads: Vec<String> = (1..=4)
+        .map(|number| format!("short-{number}: {{ model: open, rate: 60/s, connections: 4, duration: 1s }}"))
+        .collect();
+    // All four take longer than the gateway remembers a route.
+    let scenario = scenario("2s", "")
+        .replace("steady: { model: open, rate: 60/s, connections: 4 }", &loads.join(", "))
+        .replace("every: \"2s\"", "every: \"2s\", forgets_after: \"4\"")
+        .replace(
+            "loads: { ",
+            "loads: { long: { model: open, rate: 60/s, connections: 4, duration: 2500ms }, ",
+        );
+    let result = json(&run(folder.path(), &scenario, DRIVERS));
+    let all = measurements(&result, "bus");
+    assert_eq!(all.len(), 5);
+    for measurement in &all {
+        let whole = &measurement["record"]["whole"];
+        assert_eq!(whole["unexpected"], 0, "{}: every route is known: {whole}", measurement["load"]);
+        let has_registrations = measurement["load"] == "long";
+        assert_eq!(measurement["events"].is_array(), has_registrations, "{measurement}");
+        assert_eq!(measurement["usage"]["registrations"].is_object(), has_registrations, "{measurement}");
+    }
+}
+
+#[test]
 fn changes_reach_a_gateway_over_nats() {
     let _host = the_host();
     let folder = tempfile::tempdir().unwrap();

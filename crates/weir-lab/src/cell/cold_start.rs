@@ -45,7 +45,7 @@ impl ColdStartSampler {
         running: &[Running],
         stop: &AtomicBool,
     ) -> Result<ColdStart, CellError> {
-        await_answer(scenario, rendered, listener, stop)?;
+        await_last_route(scenario, rendered, listener, stop)?;
         let answered_ns = mono_ns();
         running.iter().for_each(|part| self.sampler.join(part));
         thread::sleep(COLD_START_SETTLE);
@@ -74,8 +74,8 @@ fn usage(samples: &Samples, parts: &[Part], from_ns: u64, to_ns: u64) -> Option<
 }
 
 /// Requests the last path of the last domain until the status is 200: a gateway that serves it has read all of its
-/// configuration.
-fn await_answer(
+/// configuration, and all messages about routes.
+pub(super) fn await_last_route(
     scenario: &Scenario,
     rendered: &Rendered,
     listener: &Listener,
@@ -99,7 +99,10 @@ fn await_answer(
                 "it listened, and {} s later {address}{path} (Host: {host}) gave {said}, not 200",
                 ANSWERS_WITHIN.as_secs()
             );
-            let remedy = "make the gateway and the upstream return 200 there, or remove `cold_start`";
+            let remedy = match scenario.cold_start {
+                true => "make the gateway and the upstream return 200 there, or remove `cold_start`",
+                false => "make the gateway and the upstream return 200 there: check its log and its messages",
+            };
             return Err(failed("never-ready", &message, remedy, ""));
         }
         thread::sleep((began.elapsed() / LOOK_SHARE).max(LOOK_MIN));

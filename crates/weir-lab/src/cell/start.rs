@@ -9,7 +9,7 @@ use std::time::Duration;
 use weir_results::{Cell, CellOutcome, Role, is_baseline};
 use weir_rig::{Binary, Binding, Namespace, Rendered, Running, SecureOrigin};
 
-use super::cold_start::ColdStartSampler;
+use super::cold_start::{ColdStartSampler, await_last_route};
 use super::error::{CellError, failed, file_failed};
 use super::network::{CellNetwork, CellSite, Listener};
 use super::origin::{Upstream, secure_origin};
@@ -195,6 +195,10 @@ impl Lab<'_> {
         cell.cold_start = sampler
             .map(|sampler| sampler.end(scenario, &rendered, &listener, &running, self.stop))
             .transpose()?;
+        // The service has the messages, but the gateway may still be working through them.
+        if cell.cold_start.is_none() && rendered.publications().next().is_some() {
+            await_last_route(scenario, &rendered, &listener, self.stop)?;
+        }
         let generator = network.generator();
         let disturbances = Disturbances::prepare(&disturb::Gateway {
             scenario,

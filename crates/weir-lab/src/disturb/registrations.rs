@@ -1,25 +1,40 @@
 //! Registrations that are repeated: a process publishes all routes again and again, beside the loads. Those that fail while
 //! a planned fault has stopped the service are events of the load.
+//!
+//! The interval counts from the start of each load, so that registrations fall at the same times of a load in every repeat,
+//! and a load that is shorter has none. Gateways drop routes that are not registered again in time: before a load, weir
+//! itself registers routes whose last registration is half an interval ago.
+
+use std::time::Duration;
 
 use weir_document::Time;
 use weir_results::{Changed, Event, FailedRegistration, Measurement, Part, Registration, Role};
-use weir_rig::Publication;
+use weir_rig::{Namespace, Publication, mono_ns};
 
 use super::beside::ProcessBeside;
 use super::{Disturbance, Gateway, LoadContext};
 use crate::cell::error::{CellError, failed};
 use crate::cell::own_process::OwnProcess;
+use crate::cell::publish::Publisher;
 use crate::clock::LoadClock;
+use crate::plan;
 use crate::publish::{PublishRecord, PublishSpec, Published};
+use crate::scenario::Scenario;
 
-/// The publications of a gateway that are repeated.
+/// The publication of a gateway that is repeated.
 struct Registrations {
-    service: String,
+    scenario: Scenario,
+    publication: Publication,
+    every: Duration,
+    /// That of the service; `None` is the host's.
+    namespace: Option<Namespace>,
     /// Whether the scenario has faults of the service.
     has_faults: bool,
     spec: PublishSpec,
     process: ProcessBeside,
     record: PublishRecord,
+    /// Start of the last complete registration, by the monotonic clock, nanoseconds.
+    last_ns: u64,
 }
 
 pub(super) fn prepare(gateway: &Gateway<'_>) -> Result<Option<Box<dyn Disturbance>>, CellError> {
@@ -33,11 +48,13 @@ pub(super) fn prepare(gateway: &Gateway<'_>) -> Result<Option<Box<dyn Disturbanc
         return Err(failed("render", message, remedy, ""));
     }
     let Publication { service, messages, gap, every, .. } = publication;
+    let every = every.unwrap_or_default();
+    let namespace = gateway.services.namespaces.get(service).cloned();
     let spec = PublishSpec {
         address: gateway.services.output(service, "address")?.to_owned(),
         messages: messages.iter().map(|of| (of.subject.clone(), of.payload.clone())).collect(),
         gap_ns: Time(*gap).as_ns(),
-        every_ns: Time(every.unwrap_or_default()).as_ns(),
+        every_ns: Time(every).as_ns(),
     };
     let process = ProcessBeside::new(OwnProcess {
         name: "registrations",
@@ -45,16 +62,44 @@ pub(super) fn prepare(gateway: &Gateway<'_>) -> Result<Option<Box<dyn Disturbanc
         command: "publish",
         weir: gateway.weir.clone(),
         limits: gateway.scenario.limits_of(Role::Service),
-        namespace: gateway.services.namespaces.get(service).cloned(),
+        namespace: namespace.clone(),
         is_urgent: false,
     });
     Ok(Some(Box::new(Registrations {
-        service: service.clone(),
+        scenario: gateway.scenario.clone(),
+        publication: publication.clone(),
+        every,
+        namespace,
         has_faults: gateway.scenario.faulted_services().any(|faulted| faulted == service),
         spec,
         process,
         record: PublishRecord::default(),
+        last_ns: mono_ns(),
     })))
+}
+
+impl Registrations {
+    /// Registers all routes unless the last registration is recent.
+    fn refresh(&mut self) -> Result<(), CellError> {
+        let now_ns = mono_ns();
+        if !is_due(self.last_ns, now_ns, self.spec.every_ns) {
+            return Ok(());
+        }
+        let Publication { service, messages, gap, .. } = &self.publication;
+        let publisher = Publisher::connect(service, &self.spec.address, self.namespace.as_ref());
+        match publisher.and_then(|publisher| publisher.publish(messages, *gap)) {
+            Ok(()) => self.last_ns = now_ns,
+            // The load shows what that does to the gateway.
+            Err(_) if self.has_faults => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+}
+
+/// Whether routes are registered before a load.
+fn is_due(last_ns: u64, now_ns: u64, every_ns: u64) -> bool {
+    now_ns.saturating_sub(last_ns) >= every_ns / 2
 }
 
 impl Disturbance for Registrations {
@@ -64,6 +109,10 @@ impl Disturbance for Registrations {
 
     fn start(&mut self, load: &mut LoadContext<'_>) -> Result<(), CellError> {
         self.record = PublishRecord::default();
+        self.refresh()?;
+        if plan::longest(&self.scenario, load.load).is_some_and(|longest| longest < self.every) {
+            return Ok(());
+        }
         self.process.start(load, &self.spec)
     }
 
@@ -74,10 +123,16 @@ impl Disturbance for Registrations {
     fn end(&mut self) -> Result<Vec<Part>, CellError> {
         let Some((part, record)) = self.process.end()? else { return Ok(Vec::new()) };
         self.record = record;
+        let all = self.spec.messages.len() as u64;
+        let mut complete =
+            self.record.publications.iter().filter(|of| of.error.is_none() && of.messages == all);
+        if let Some(last) = complete.next_back() {
+            self.last_ns = last.start_ns;
+        }
         let failed = self.record.publications.iter().find_map(|of| of.error.as_ref());
         match failed {
             Some(why) if !self.has_faults => {
-                Err(CellError::Refused { part: self.service.clone(), why: why.clone() })
+                Err(CellError::Refused { part: self.publication.service.clone(), why: why.clone() })
             }
             _ => Ok(vec![part]),
         }
@@ -101,5 +156,17 @@ impl Disturbance for Registrations {
             Event { t_s, sustained, kind: kind.into(), details }
         };
         measurement.events.extend(self.record.publications.iter().map(event));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn routes_are_registered_before_a_load_once_they_are_half_an_interval_old() {
+        const EVERY_NS: u64 = 60_000_000_000;
+        let is_due = |age_s: u64| is_due(7, 7 + age_s * 1_000_000_000, EVERY_NS);
+        assert_eq!([0, 29, 30, 90].map(is_due), [false, false, true, true]);
     }
 }

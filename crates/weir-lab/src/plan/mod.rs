@@ -106,6 +106,16 @@ fn warmup_time(scenario: &Scenario, load: &Load) -> TimeEstimate {
     TimeEstimate { min, max: min.mul_f64(scenario.thresholds.warmup_growth) }
 }
 
+/// The longest that the load of that name, or a trial of its search, sends requests; `None` if nobody knows.
+pub(crate) fn longest(scenario: &Scenario, load: &str) -> Option<Duration> {
+    let load = scenario.loads.named(load)?;
+    let sustained = match load.search {
+        Some(_) => load.trial_length(),
+        None => load.sustained(scenario.duration.0)?,
+    };
+    Some(warmup_time(scenario, load).max + sustained)
+}
+
 /// The time that one trial of a search takes.
 pub(crate) fn trial_time(load: &Load) -> Duration {
     load.trial_warmup() + load.trial_length() + LOAD_OVERHEAD

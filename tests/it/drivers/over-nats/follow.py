@@ -2,28 +2,39 @@
 
 import json
 import socket
+import threading
 import time
 
 
 def follow(arguments, on_ready, add, remove):
-    """Follows both subjects, and connects again while NATS is away. The arguments are the server's address, and `keeps`
-    or `forgets`: what becomes of the routes meanwhile."""
-    address, way = arguments
-    known = set()
+    """Follows both subjects, and connects again while NATS is away. The arguments are the server's address, `keeps` or
+    `forgets`: what becomes of the routes meanwhile, and the seconds after which a route is dropped unless it comes again."""
+    address, way, seconds = arguments
+    known = {}
 
     def learn(uri, server):
-        known.add((uri, server))
+        known[uri, server] = time.monotonic()
         add(uri, server)
 
+    def forget(older_than_s):
+        for (uri, server), at in list(known.items()):
+            if time.monotonic() - at >= older_than_s:
+                remove(uri, server)
+                known.pop((uri, server), None)
+
+    def expire():
+        while True:
+            forget(float(seconds))
+            time.sleep(0.05)
+
+    threading.Thread(target=expire, daemon=True).start()
     while True:
         try:
             follow_once(address, on_ready, learn, remove)
         except OSError:
             pass
         if way == "forgets":
-            for uri, server in known:
-                remove(uri, server)
-            known.clear()
+            forget(0)
         time.sleep(0.02)
 
 
