@@ -15,6 +15,7 @@ mod outages;
 mod per_core;
 mod recovery;
 mod registrations;
+mod routes;
 mod silent_connections;
 mod slow_clients;
 
@@ -66,6 +67,7 @@ const FINDERS: &[Finder] = &[
     new_connections::FINDER,
     changes::FINDER,
     registrations::FINDER,
+    routes::FINDER,
     capacity::FINDER,
     added_latency::FINDER,
     amplification::FINDER,

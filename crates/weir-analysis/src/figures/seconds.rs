@@ -59,6 +59,10 @@ impl Seconds<'_> {
         }
     }
 
+    pub(crate) fn length_s(&self) -> f64 {
+        self.0.iter().map(|second| second.length_s).sum()
+    }
+
     pub(crate) fn sent(&self) -> u64 {
         self.0.iter().map(|second| second.sent).sum()
     }
@@ -80,7 +84,7 @@ impl Seconds<'_> {
 
     /// Whole responses per second; `None` without a second.
     pub(crate) fn rate_per_s(&self) -> Option<f64> {
-        let length_s: f64 = self.0.iter().map(|second| second.length_s).sum();
+        let length_s = self.length_s();
         let completed: u64 = self.0.iter().map(|second| second.completed).sum();
         (length_s > 0.0).then(|| completed as f64 / length_s)
     }

@@ -1,6 +1,6 @@
 //! What it costs a gateway that all routes are registered again while a load runs.
 
-use weir_results::{Event, Registration, Role};
+use weir_results::{Event, Reason, Registration, Role};
 
 use super::model::{Column, Finding, KEEP, Row, Table, Unit, Value};
 use super::{Finder, Former, Measured};
@@ -19,9 +19,10 @@ pub(super) const FINDER: Finder = Finder { key: "registrations", columns: &[&COL
 const INTRO: &str = "\
 All routes are registered again while the load runs. *During* covers the seconds from the first message of a registration \
 until one second after the last. *Otherwise* covers all other seconds of the same phase, with the same processes. CPU is \
-that of the data plane, in cores.";
+that of the data plane, in cores. *CPU time each* is what it used during a registration more than it uses otherwise in as \
+many seconds.";
 
-static COLUMNS: [Column; 11] = [
+static COLUMNS: [Column; 12] = [
     Column::of("load", "Load", Unit::Load, 8),
     Column::of("registrations", "Registrations", Unit::Count, KEEP),
     Column::of("messages", "Messages each", Unit::Count, 6),
@@ -32,6 +33,10 @@ static COLUMNS: [Column; 11] = [
         .lower()
         .judged("registrations.cpu_ratio", 0.10)
         .drawn(),
+    Column::of("cpu_each", "CPU time each", Unit::Seconds, 8)
+        .lower()
+        .compared("registrations.cpu_each", 0.10)
+        .cpu_time(),
     Column::of("throughput_ratio", "Throughput, ratio", Unit::Number, 8)
         .higher()
         .compared("registrations.throughput_ratio", 0.10),
@@ -44,6 +49,9 @@ static COLUMNS: [Column; 11] = [
         .compared("registrations.p99_ratio", 0.25),
 ];
 
+/// What the seconds of registrations are there to show: a gateway that registers may reach its quota.
+const CAUSED: [Reason; 1] = [Reason::Throttled];
+
 /// One of the two parts of a repeat.
 type Part = for<'a, 'b> fn(&'a Split<'b>) -> &'a Seconds<'b>;
 
@@ -53,6 +61,14 @@ struct Split<'a> {
     registrations: Vec<Registration>,
     during: Seconds<'a>,
     rest: Seconds<'a>,
+}
+
+impl Split<'_> {
+    /// CPU time of the data plane for each registration, beyond that of the other seconds.
+    fn cpu_s_each(&self) -> Option<f64> {
+        let more = cores(self.repeat, &self.during)? - cores(self.repeat, &self.rest)?;
+        Some(more * self.during.length_s() / self.registrations.len() as f64)
+    }
 }
 
 fn find(measured: &Measured<'_>, _: &mut Former) -> Option<Finding> {
@@ -86,7 +102,7 @@ fn row(group: &Group<'_>, gateway: &str, repeats: &Repeats<'_>) -> Option<(Row, 
     let cpu = |part: Part| figure(value::CORES, &|split| cores(split.repeat, part(split)).into());
     let rate = |part: Part| figure(value::THROUGHPUT, &|split| part(split).rate_per_s().into());
     let p99 = |part: Part| {
-        let of = |split: &Split<'_>| split.repeat.judged_part("p99", 0.99, part(split), &[]);
+        let of = |split: &Split<'_>| split.repeat.judged_part("p99", 0.99, part(split), &CAUSED);
         Figure::of(splits.iter().map(of).collect())
     };
     let (during, rest): (Part, Part) = (|split| &split.during, |split| &split.rest);
@@ -94,15 +110,18 @@ fn row(group: &Group<'_>, gateway: &str, repeats: &Repeats<'_>) -> Option<(Row, 
     let [p99_during, p99_rest] = [p99(during), p99(rest)];
     let cpu_ratio = ratio(&cpu_during, &cpu_rest).headline_if(true);
     let p99_ratio = ratio(&p99_during, &p99_rest);
+    let throughput_ratio = ratio(&rate(during), &rate(rest));
+    let cpu_each = figure(value::CORES, &|split| split.cpu_s_each().into());
     let count = registrations.len() as u64;
     let sentence = format!(
-        "{}, {}: while all routes were registered again ({}, {} each), CPU was {} times and p99 {} times that of the other \
-         seconds.",
+        "{}, {}: while all routes were registered again ({}, {} each), CPU was {} times, throughput {} times and p99 {} times \
+         that of the other seconds.",
         with_axes(gateway, group.axes),
         group.load,
         counted(count, "time"),
         counted(messages, "message"),
         times(&cpu_ratio),
+        times(&throughput_ratio),
         times(&p99_ratio),
     );
     let values = vec![
@@ -113,7 +132,8 @@ fn row(group: &Group<'_>, gateway: &str, repeats: &Repeats<'_>) -> Option<(Row, 
         Value::figure(&cpu_during),
         Value::figure(&cpu_rest),
         Value::figure(&cpu_ratio),
-        Value::figure(&ratio(&rate(during), &rate(rest))),
+        Value::figure(&cpu_each),
+        Value::figure(&throughput_ratio),
         Value::figure(&p99_during),
         Value::figure(&p99_rest),
         Value::figure(&p99_ratio),
@@ -126,8 +146,11 @@ fn times(ratio: &Figure) -> String {
     with_interval(ratio, |value| format!("{value:.2}"))
 }
 
-/// The repeat in two parts; `None` if all or none of its seconds have a registration.
+/// The repeat in two parts; `None` if all or none of its seconds have a registration, or they differ in their load.
 fn split<'a>(repeat: &'a Repeat<'a>) -> Option<Split<'a>> {
+    if !repeat.measurement.record.steps.is_empty() {
+        return None;
+    }
     let is_one = |event: &&Event| event.kind == Registration::KIND && event.sustained;
     let all: Vec<(f64, Registration)> = repeat
         .measurement

@@ -1,6 +1,6 @@
 //! A whole cell over time: all its loads one after the other, on one clock. What climbs is seen to climb.
 
-use weir_results::{Cell, CellOutcome, Measurement, Role, quantile_ns};
+use weir_results::{Cell, CellOutcome, Measurement, Registration, Role, quantile_ns};
 
 /// Length of the windows that CPU is averaged over, seconds.
 const CPU_WINDOW_S: f64 = 5.0;
@@ -22,6 +22,8 @@ pub struct Course {
     pub cpu_cores: Vec<Option<f64>>,
     /// When routes changed.
     pub changes_t_s: Vec<f64>,
+    /// When the registration of all routes began again.
+    pub registrations_t_s: Vec<f64>,
     /// End of the last load.
     pub end_s: f64,
 }
@@ -36,6 +38,8 @@ pub fn course(cell: &Cell) -> Option<Course> {
         let from_s = (start_ns(measurement) - first_ns) / 1e9;
         course.add(measurement, from_s);
         course.changes_t_s.extend(measurement.route_changes.iter().map(|change| from_s + change.t_s));
+        let registrations = measurement.events.iter().filter(|event| event.kind == Registration::KIND);
+        course.registrations_t_s.extend(registrations.map(|event| from_s + event.t_s));
         for sample in &measurement.series {
             let data = cell.parts.iter().filter(|part| part.role == Role::Data);
             let cores: Vec<f64> = data.filter_map(|part| sample.cpu_cores.get(&part.name).copied()).collect();

@@ -21,6 +21,7 @@ mod queues;
 mod records;
 mod recovery;
 mod registrations;
+mod routes;
 mod runs;
 mod silent;
 mod sizing;

@@ -15,8 +15,8 @@ use crate::sections::tables::latency_title;
 /// What the ids of these charts begin with.
 const PREFIX: &str = "headroom-";
 
-const NOTE: &str = "Dashed: the fitted curve, over the range of valid points. Vertical lines: the knee of p99, and changes \
-                    of routes.";
+const NOTE: &str = "Dashed: the fitted curve, over the range of valid points. Vertical lines: the knee of p99, changes of \
+                    routes, and registrations of all routes.";
 
 /// Places at which a fitted curve is drawn.
 const CURVE_STEPS: u32 = 60;
@@ -249,9 +249,13 @@ fn over_time(summary: &Summary, cells: &[Cell]) -> Vec<Plot> {
         }
         let y = Scale::of_figures(title, unit, reach(&panels).into_iter());
         for (panel, (_, courses)) in panels.iter_mut().zip(&all) {
-            for (gateway, course) in courses.iter().filter(|(_, course)| !course.changes_t_s.is_empty()) {
-                let name = format!("{gateway}, routes change");
-                panel.lines.push(marks(&name, color_of(summary, gateway), &course.changes_t_s, &y));
+            for (gateway, course) in courses {
+                let all =
+                    [("routes change", &course.changes_t_s), ("registrations", &course.registrations_t_s)];
+                for (what, t_s) in all.into_iter().filter(|(_, t_s)| !t_s.is_empty()) {
+                    let name = format!("{gateway}, {what}");
+                    panel.lines.push(marks(&name, color_of(summary, gateway), t_s, &y));
+                }
             }
         }
         Some(Plot {

@@ -1,0 +1,146 @@
+//! What many routes cost a gateway beside few: memory, CPU time per request, and capacity.
+
+use serde_json::Value as Axis;
+
+use super::model::{Column, Finding, KEEP, Row, Table, Unit, Value};
+use super::{Finder, Former, Measured};
+use crate::figures::figure::Figure;
+use crate::figures::quantity::{bytes, count, number};
+use crate::headroom::{RouteCost, ratio};
+use crate::points;
+use crate::points::axes::{Axes, with_axes};
+use crate::points::conclusions::{join, with_interval};
+
+pub(super) const FINDER: Finder = Finder { key: "routes", columns: &[&COLUMNS], find };
+
+const INTRO: &str = "\
+Each gateway with few routes and with many. Memory and CPU time per request are those of an open load at the highest rate \
+that the gateway carries with both. Capacity is that of the search. Ratios are to the fewest routes, in the same repeat.";
+
+static COLUMNS: [Column; 8] = [
+    Column::of("load", "Load", Unit::Load, 8),
+    Column::of("memory", "Peak memory", Unit::Bytes, KEEP).lower().compared("routes.memory", 0.10),
+    Column::of("memory_ratio", "Memory, ratio", Unit::Number, 6).lower().drawn(),
+    Column::of("memory_per_route", "Each further one", Unit::Bytes, 8)
+        .lower()
+        .compared("routes.memory_per_route", 0.10),
+    Column::of("cpu", "CPU per request", Unit::Microseconds, KEEP).lower(),
+    Column::of("cpu_ratio", "CPU, ratio", Unit::Number, 7).lower().compared("routes.cpu_ratio", 0.05).drawn(),
+    Column::of("capacity", "Capacity", Unit::PerSecond, KEEP).higher(),
+    Column::of("capacity_ratio", "Capacity, ratio", Unit::Number, 7)
+        .higher()
+        .compared("routes.capacity_ratio", 0.10)
+        .drawn(),
+];
+
+/// A gateway at one number of routes.
+struct Place<'a> {
+    axes: Axes,
+    row: &'a points::Row,
+    capacity: Option<&'a Figure>,
+}
+
+/// What many routes cost over few.
+struct Cost {
+    memory: Figure,
+    memory_each: Figure,
+    cpu: Figure,
+    capacity: Option<Figure>,
+}
+
+fn find(measured: &Measured<'_>, _: &mut Former) -> Option<Finding> {
+    let mut finding = Finding::new(FINDER.key, "Routes", INTRO);
+    let mut rows: Vec<Row> = Vec::new();
+    for shared in highest_shared(&measured.headroom.route_costs) {
+        let [Some(few), Some(many)] = [shared.few, shared.many].map(|count| place(measured, shared, count))
+        else {
+            continue;
+        };
+        let cost = cost(shared, &few, &many);
+        finding.sentences.push(sentence(shared, &many, &cost));
+        // One base can have several larger numbers of routes beside it.
+        let base = row(shared, &few, None);
+        if !rows.contains(&base) {
+            rows.push(base);
+        }
+        rows.push(row(shared, &many, Some(&cost)));
+    }
+    let caption = "Memory, CPU time and capacity by number of routes".to_owned();
+    finding.tables = vec![Table { caption, columns: &COLUMNS, rows }];
+    (!finding.sentences.is_empty()).then_some(finding)
+}
+
+/// Of each gateway and number of routes the highest rate that it carries with both.
+fn highest_shared(costs: &[RouteCost]) -> Vec<&RouteCost> {
+    let mut highest: Vec<&RouteCost> = Vec::new();
+    for cost in costs {
+        let key = |of: &RouteCost| (of.gateway.clone(), of.axes.clone(), of.path.clone(), of.many);
+        match highest.iter_mut().find(|known| key(known) == key(cost)) {
+            Some(known) if known.rate_per_s < cost.rate_per_s => *known = cost,
+            Some(_) => {}
+            None => highest.push(cost),
+        }
+    }
+    highest.sort_by_key(|cost| highest_place(costs, cost));
+    highest
+}
+
+/// Where the gateway of `cost` first stands: the rows of a gateway follow each other.
+fn highest_place(costs: &[RouteCost], cost: &RouteCost) -> usize {
+    costs.iter().position(|other| other.gateway == cost.gateway).unwrap_or_default()
+}
+
+/// The gateway of `shared` at so many routes.
+fn place<'a>(measured: &Measured<'a>, shared: &RouteCost, count: u64) -> Option<Place<'a>> {
+    let mut axes = shared.axes.clone();
+    axes.insert(shared.path.clone(), Axis::from(count));
+    let point = measured.points.iter().find(|point| point.load == shared.load && point.axes == axes)?;
+    let row = point.rows.iter().find(|row| row.gateway == shared.gateway)?;
+    let searches = measured.capacities.iter().filter(|capacity| capacity.axes == axes);
+    let mut found = searches.flat_map(|capacity| &capacity.rows);
+    let capacity = found.find(|row| row.gateway == shared.gateway).map(|row| &row.per_s);
+    Some(Place { axes, row, capacity })
+}
+
+fn cost(shared: &RouteCost, few: &Place<'_>, many: &Place<'_>) -> Cost {
+    let [base, memory] = [few, many].map(|place| &place.row.memory_bytes_peak);
+    let further = (shared.many - shared.few) as f64;
+    Cost {
+        memory: ratio(memory, base),
+        memory_each: Figure::of(memory.paired(base, |many, few| (many - few) / further)),
+        cpu: shared.ratio.clone(),
+        capacity: many.capacity.zip(few.capacity).map(|(many, few)| ratio(many, few)),
+    }
+}
+
+fn row(shared: &RouteCost, place: &Place<'_>, cost: Option<&Cost>) -> Row {
+    let of = |figure: fn(&Cost) -> Option<&Figure>| Value::optional(cost.and_then(figure));
+    let values = vec![
+        Value::Missing,
+        Value::figure(&place.row.memory_bytes_peak),
+        of(|cost| Some(&cost.memory)),
+        of(|cost| Some(&cost.memory_each)),
+        Value::figure(&place.row.cpu_us_per_request),
+        of(|cost| Some(&cost.cpu)),
+        Value::optional(place.capacity),
+        of(|cost| cost.capacity.as_ref()),
+    ];
+    Row { gateway: shared.gateway.clone(), load: shared.load.clone(), axes: place.axes.clone(), values }
+}
+
+fn sentence(shared: &RouteCost, many: &Place<'_>, cost: &Cost) -> String {
+    let times = |of: &str, figure: &Figure| format!("{of} {} times", with_interval(figure, number));
+    let mut ratios = vec![times("memory is", &cost.memory), times("CPU time per request", &cost.cpu)];
+    ratios.extend(cost.capacity.as_ref().map(|capacity| times("capacity", capacity)));
+    format!(
+        "{}, {}: with {} {}, {} that with {}. Memory is {}, {} for each further one.",
+        with_axes(&shared.gateway, &shared.axes),
+        shared.load,
+        count(shared.many),
+        shared.path.rsplit('.').next().unwrap_or(&shared.path),
+        join(&ratios),
+        count(shared.few),
+        with_interval(&many.row.memory_bytes_peak, bytes),
+        with_interval(&cost.memory_each, bytes),
+    )
+}

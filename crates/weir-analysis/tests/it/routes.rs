@@ -1,0 +1,87 @@
+//! What many routes cost a gateway beside few.
+
+use serde_json::json;
+use weir_analysis::findings::{Finding, Value};
+use weir_analysis::summarize;
+use weir_results::{Cell, CellOutcome, Found, Objective, Stopped, Trial, TrialSays, Usage};
+
+use crate::records::usage;
+use crate::runs::{Load, cell, plan, run, tail};
+
+const MIB: u64 = 1 << 20;
+
+/// A cell with so many domains: 10 MiB and 1 KiB for each of them, 100 µs of CPU time per request, a tenth more with more
+/// than one, and a capacity that falls from 4,000/s to 3,000/s. Repeats are 1 % apart.
+fn at(domains: u64, repeat: u32, is_searched: bool) -> Cell {
+    let noise = 1.0 + 0.01 * f64::from(repeat);
+    let bytes = (10 * MIB + 1024 * (domains - 1)) as f64 * noise;
+    let data = Usage { memory_bytes_peak: Some(bytes as u64), ..usage(0.5) };
+    let mut cell = cell("weir", repeat, vec![Load { data, ..tail(1_000_000) }]);
+    cell.key.axes = [("topology.domains".to_owned(), json!(domains))].into();
+    let CellOutcome::Measured { measurements } = &mut cell.outcome else { panic!("it was measured") };
+    let is_one = domains == 1;
+    measurements[0].cpu_us_per_request = Some(if is_one { 100.0 } else { 110.0 } * noise);
+    if is_searched {
+        let found = Found {
+            objective: Objective { latency_ns: [("p99".into(), 20_000_000)].into(), ..Objective::default() },
+            capacity_per_s: Some(if is_one { 4_000.0 } else { 3_000.0 } * noise),
+            interval_per_s: None,
+            at_least_per_s: None,
+            below_per_s: None,
+            limited_by: Some("p99".into()),
+            trials: 12,
+            void: 0,
+            stopped: Stopped::Precise,
+        };
+        let trial = Trial { number: 12, says: TrialSays::Met, why: String::new(), found: Some(found) };
+        let mut last = measurements[0].clone();
+        (last.load, last.trial) = ("capacity".into(), Some(trial));
+        measurements.push(last);
+    }
+    cell
+}
+
+fn found(domains: &[u64], is_searched: bool) -> Option<Finding> {
+    let at = |repeat| domains.iter().map(move |domains| at(*domains, repeat, is_searched));
+    let cells: Vec<Cell> = (0..3).flat_map(at).collect();
+    let summary = summarize(&plan(run(&["weir"], None), &cells), &cells);
+    summary.findings.into_iter().find(|finding| finding.key == "routes")
+}
+
+fn mean(value: &Value) -> Option<f64> {
+    value.as_number().map(|number| (number * 1e3).round() / 1e3)
+}
+
+#[test]
+fn many_routes_stand_beside_few() {
+    let finding = found(&[1, 10_241], true).expect("two numbers of routes");
+    let rows = &finding.tables[0].rows;
+    assert_eq!(rows.len(), 2);
+    assert_eq!(rows[0].axes["topology.domains"], json!(1));
+    assert_eq!(mean(&rows[0].values[2]), None, "the base has no ratio");
+    // 10,240 further domains take 10 MiB more.
+    assert_eq!(mean(&rows[1].values[2]), Some(2.0));
+    let per_route = mean(&rows[1].values[3]).expect("memory of each");
+    assert!((per_route / 1024.0 - 1.01).abs() < 1e-3, "{per_route}");
+    assert_eq!(mean(&rows[1].values[5]), Some(1.1), "CPU time per request");
+    assert_eq!(mean(&rows[1].values[7]), Some(0.75), "capacity");
+    assert_eq!(
+        finding.sentences,
+        [
+            "weir, tail: with 10,241 domains, memory is 2.00 [2.00 .. 2.00] times, CPU time per request 1.10 [1.10 .. 1.10] \
+             times and capacity 0.750 [0.750 .. 0.750] times that with 1. Memory is 20.2 MiB [19.7 .. 20.7], 1.01 KiB \
+             [1,009 B .. 1.04 KiB] for each further one."
+        ]
+    );
+}
+
+#[test]
+fn a_base_stands_once_and_without_a_search_there_is_no_capacity() {
+    let finding = found(&[1, 11, 101], false).expect("three numbers of routes");
+    let rows = &finding.tables[0].rows;
+    let domains: Vec<_> = rows.iter().map(|row| row.axes["topology.domains"].as_u64().unwrap()).collect();
+    assert_eq!(domains, [1, 11, 101]);
+    assert!(rows.iter().all(|row| row.values[6] == Value::Missing));
+    assert!(finding.sentences.iter().all(|sentence| !sentence.contains("capacity")));
+    assert!(found(&[1], true).is_none(), "nothing to compare with");
+}
