@@ -96,6 +96,73 @@ fn routes_are_registered_again_between_loads_that_are_shorter_than_the_interval(
 }
 
 #[test]
+fn headroom_registered_says_what_routes_and_their_registration_cost() {
+    let _host = the_host();
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    // A folder of that name takes the place of the built-in driver.
+    let gorouter = folder.join("drivers/gorouter");
+    std::fs::create_dir_all(&gorouter).unwrap();
+    for file in std::fs::read_dir(DRIVERS).unwrap().map(|entry| entry.unwrap()) {
+        std::fs::copy(file.path(), gorouter.join(file.file_name())).unwrap();
+    }
+    let smaller = [
+        "gateways.gorouter.set.every=2500ms",
+        "loads.steady.duration=4s",
+        "loads.steady.rate=40/s",
+        "loads.curve.rates=[20/s, 30/s, 40/s]",
+        "loads.curve.of=null",
+        "loads.curve.duration=200ms",
+        "loads.ramp.duration=60ms",
+        "loads.ramp.connections=[1, 2, 4]",
+        // A search takes ten trials at least.
+        "loads.capacity.search=null",
+        "loads.capacity.rate=20/s",
+        "loads.capacity.duration=200ms",
+        "vary={topology.domains: [1, 20]}",
+        "warmup=200ms",
+        "timeout=2s",
+        "retries=0",
+    ];
+    let mut arguments =
+        vec!["run", "headroom-registered", "--gateway", "gorouter", "--repeats", "1", "--json"];
+    arguments.extend(["--drivers", "drivers", "--db", "weir.db", "--out", "out"]);
+    arguments.extend(smaller.iter().flat_map(|set| ["--set", set]));
+    let result = json(&finish(weir(folder, &arguments)));
+    let all = measurements(&result, "gorouter");
+    for domains in [1_u64, 20] {
+        let steady = all.iter().filter(|of| of["load"] == "steady");
+        let events = steady.flat_map(|of| of["events"].as_array().unwrap());
+        let messages = events.map(|event| event["details"]["messages"].as_u64().unwrap());
+        assert!(messages.clone().any(|messages| messages == domains), "{:?}", messages.collect::<Vec<_>>());
+    }
+    let findings = result["summary"]["findings"].as_array().unwrap();
+    let finding = |key: &str| findings.iter().find(|finding| finding["key"] == key).unwrap();
+    for (key, said) in [("registrations", "20 messages each"), ("routes", "with 20 domains, memory is")] {
+        let finding = finding(key);
+        assert_eq!(finding["tables"][0]["rows"].as_array().unwrap().len(), 2, "{finding}");
+        let sentences = finding["sentences"].to_string();
+        assert!(sentences.contains(said), "{sentences}");
+    }
+    let curves = result["summary"]["headroom"]["curves"].as_array().unwrap();
+    for load in ["curve", "ramp"] {
+        assert!(
+            curves.iter().any(|curve| curve["gateway"] == "gorouter" && curve["load"] == load),
+            "{load}: {curves:?}"
+        );
+    }
+    let chart =
+        |name: &str| std::fs::read_to_string(folder.join(format!("out/charts/headroom-{name}.svg"))).unwrap();
+    for name in ["over-time-cpu", "over-time-throughput"] {
+        assert!(chart(name).contains("gorouter, registrations"), "{name}");
+    }
+    let report = std::fs::read_to_string(folder.join("out/report.md")).unwrap();
+    for heading in ["## Registrations", "## Routes", "## Headroom"] {
+        assert!(report.contains(heading), "{heading}: {report}");
+    }
+}
+
+#[test]
 fn changes_reach_a_gateway_over_nats() {
     let _host = the_host();
     let folder = tempfile::tempdir().unwrap();

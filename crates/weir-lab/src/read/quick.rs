@@ -1,5 +1,6 @@
 //! `--quick`: a shorter version of a scenario.
 
+use std::str::FromStr;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
@@ -9,23 +10,37 @@ use super::overlay;
 use crate::scenario::{Axis, Scenario};
 
 /// Divisors of phases. With scheduled disturbances more is left: requests to a stalled server must time out before it
-/// returns.
+/// returns. With repeated registrations, there must be whole seconds between two of them.
 const PHASE_PART: u32 = 20;
 const PHASE_PART_WITH_SCHEDULE: u32 = 2;
+const PHASE_PART_WITH_INTERVALS: u32 = 5;
 const PHASE_MIN: Duration = Duration::from_secs(1);
 const WARMUP_MIN: Duration = Duration::from_millis(250);
 const REPEATS_MAX: u32 = 3;
+/// Phases with intervals are longer.
+const REPEATS_MAX_WITH_INTERVALS: u32 = 1;
 const TRIALS_MAX: u32 = 24;
 /// With this many domains gateways start within a second; with thousands and a share of a core it takes minutes.
 const DOMAINS_MAX: u32 = 100;
+
+/// The setting of gateways that is an interval: that in which routes are registered again.
+const INTERVAL: &str = "every";
 
 /// Path of the number of domains.
 const DOMAINS: &str = "topology.domains";
 
 /// `scenario` with a twentieth of its phases, a tenth of its warm-up, fewer domains, and without duplicate points.
+/// Intervals of gateways are shortened as the phases are.
 pub(crate) fn quick(mut scenario: Scenario) -> Scenario {
     let shortened = |time: Time, by: u32, least: Duration| Time(time.0.min(least.max(time.0 / by)));
-    let part = if scenario.has_schedule() { PHASE_PART_WITH_SCHEDULE } else { PHASE_PART };
+    let (part, repeats_max) = match (scenario.has_schedule(), intervals(&mut scenario).next()) {
+        (true, _) => (PHASE_PART_WITH_SCHEDULE, REPEATS_MAX),
+        (false, Some(_)) => (PHASE_PART_WITH_INTERVALS, REPEATS_MAX_WITH_INTERVALS),
+        (false, None) => (PHASE_PART, REPEATS_MAX),
+    };
+    for (interval, time) in intervals(&mut scenario) {
+        *interval = Value::String(Time(time / part).to_string());
+    }
     for time in scenario.schedule_mut() {
         *time = Time(time.0 / part);
     }
@@ -39,9 +54,18 @@ pub(crate) fn quick(mut scenario: Scenario) -> Scenario {
         }
     }
     scenario.warmup = shortened(scenario.warmup, 10, WARMUP_MIN);
-    scenario.repeats = scenario.repeats.min(REPEATS_MAX);
+    scenario.repeats = scenario.repeats.min(repeats_max);
     scenario.retries = 0;
     with_fewer_domains(scenario)
+}
+
+/// The intervals that gateways are set to.
+fn intervals(scenario: &mut Scenario) -> impl Iterator<Item = (&mut Value, Duration)> {
+    let settings = scenario.gateways.iter_mut().flat_map(|gateway| &mut gateway.set.0);
+    settings.filter(|(name, _)| name == INTERVAL).filter_map(|(_, value)| {
+        let time = Time::from_str(value.as_str()?).ok()?;
+        (!time.0.is_zero()).then_some((value, time.0))
+    })
 }
 
 /// Reduces the number of domains in the scenario, its cases and its axes.

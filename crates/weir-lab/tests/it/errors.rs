@@ -537,12 +537,12 @@ fn a_scenario_that_is_not_there_comes_with_those_that_are() {
     said(
         Source::find("quickstrat"),
         "unknown scenario `quickstrat`: it is neither built in nor a file | did you mean `quickstart`? Built-in \
-         scenarios: added-latency, capacity, change-under-load, connection-storm, failover, headroom, headroom-ramp, ingress-sizing, kubernetes-api, many-domains, quickstart, side-by-side, slow-clients",
+         scenarios: added-latency, capacity, change-under-load, connection-storm, failover, headroom, headroom-ramp, headroom-registered, ingress-sizing, kubernetes-api, many-domains, quickstart, side-by-side, slow-clients",
     );
     said(
         Source::find("no/such.yaml"),
         "no/such.yaml: no such file | use the path of a file, or a built-in scenario: added-latency, capacity, \
-         change-under-load, connection-storm, failover, headroom, headroom-ramp, ingress-sizing, kubernetes-api, many-domains, quickstart, side-by-side, slow-clients",
+         change-under-load, connection-storm, failover, headroom, headroom-ramp, headroom-registered, ingress-sizing, kubernetes-api, many-domains, quickstart, side-by-side, slow-clients",
     );
 }
 

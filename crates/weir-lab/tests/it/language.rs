@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use serde_json::json;
-use weir_document::{AskedRate, Levels, Rate};
+use weir_document::{AskedRate, Levels, Rate, Time};
 use weir_engine::{LoadSpec, ModelSpec, RequestSpec, StepSpec};
 use weir_lab::scenario::{CertificateScope, Scenario};
-use weir_lab::{Checked, Overrides, Source, built_in_names};
+use weir_lab::{Checked, Overrides, Source, built_in_names, plan};
 use weir_results::ArrivalModel;
 
 use crate::{EXAMPLE, known, read, read_with, run_of};
@@ -46,6 +46,7 @@ fn built_in_scenarios_are_in_order() {
             "failover",
             "headroom",
             "headroom-ramp",
+            "headroom-registered",
             "ingress-sizing",
             "kubernetes-api",
             "many-domains",
@@ -141,6 +142,71 @@ fn many_domains_has_both_forms_at_limits_that_double() {
     let domains =
         |checked: &Checked| checked.points.iter().map(|point| point.scenario.topology.domains).max();
     assert_eq!((domains(&quick), quick.points.len()), (Some(100), whole.points.len()));
+}
+
+#[test]
+fn headroom_registered_has_registrations_within_its_steady_load() {
+    let of = |quick: bool| {
+        let overrides = Overrides { quick, ..Overrides::default() };
+        weir_lab::read(&Source::find("headroom-registered").unwrap(), &overrides, &known()).unwrap()
+    };
+    for (checked, domains) in [(of(false), [1, 100_000]), (of(true), [1, 100])] {
+        let found: Vec<u32> = checked.points.iter().map(|point| point.scenario.topology.domains).collect();
+        assert_eq!(found, domains);
+        for scenario in checked.points.iter().map(|point| &point.scenario) {
+            let names: Vec<&str> = scenario.gateways.iter().map(|gateway| gateway.name.as_str()).collect();
+            assert_eq!(names, ["gorouter", "weir"]);
+            let every = scenario.gateways[0].set.named("every").unwrap().as_str().unwrap();
+            let every: Time = every.parse().unwrap();
+            let length = |name: &str| {
+                let load = scenario.loads.named(name).unwrap();
+                load.duration.unwrap().0 * load.connections.steps().len().max(1) as u32
+            };
+            // The second one has a second left behind it.
+            assert!(length("steady") >= 2 * every.0 + Duration::from_secs(1), "{every:?}");
+            assert!(length("ramp") < every.0 || domains == [1, 100]);
+            let rates = scenario.loads.names().filter(|name| name.starts_with("curve-")).count();
+            assert!(rates >= 8, "a curve needs five that are valid: {rates}");
+            assert!(
+                length("capacity") < every.0 && scenario.loads.named("capacity").unwrap().search.is_some()
+            );
+            assert!(
+                scenario.loads.named("ramp").unwrap().connections.steps().len() >= 6,
+                "the law needs six"
+            );
+            assert!(scenario.limits.data.unwrap().memory.unwrap().0 >= 2 << 30);
+        }
+    }
+    let cells = plan::plan(&of(false), 1).cells;
+    // Three repeats of two gateways and direct at two numbers of routes; a quick run has one.
+    assert_eq!(cells.len(), 18);
+    let minutes = |checked: &Checked| {
+        let time = plan::time(checked, &plan::plan(checked, 1).cells);
+        time.min.as_secs_f64() / 60.0
+    };
+    let (whole, quick) = (minutes(&of(false)), minutes(&of(true)));
+    assert!(whole < 25.0 && quick < 4.0, "{whole} and {quick} minutes");
+}
+
+#[test]
+fn quick_shortens_the_interval_of_registrations_as_the_loads() {
+    let text = |every: &str| {
+        format!(
+            "name: x\ngateways: [weir, {{ name: bus, driver: gorouter, set: {{ every: {every} }} }}]\n\
+             loads: {{ steady: {{ model: open, rate: 10/s, duration: 60s }} }}\n"
+        )
+    };
+    let of = |every: &str| {
+        let scenario = scenario(&text(every), &Overrides { quick: true, ..Overrides::default() });
+        let duration = scenario.loads.named("steady").unwrap().duration.unwrap().0;
+        (scenario.gateways[1].set.named("every").unwrap().clone(), duration)
+    };
+    assert_eq!(of("20s"), (json!("4s"), Duration::from_secs(12)));
+    // None is no interval.
+    assert_eq!(of("\"\""), (json!(""), Duration::from_secs(3)));
+    let set =
+        Overrides { quick: true, set: vec!["gateways.bus.set.every=20s".into()], ..Overrides::default() };
+    assert_eq!(scenario(&text("20s"), &set).gateways[1].set.named("every"), Some(&json!("20s")));
 }
 
 #[test]

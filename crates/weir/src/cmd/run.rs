@@ -33,7 +33,7 @@ use until::{Look, Until};
 #[command(after_help = RUN_EXIT_CODES)]
 pub(crate) struct Args {
     /// Scenario file, or a built-in one: quickstart, side-by-side, capacity, ingress-sizing, added-latency, headroom,
-    /// headroom-ramp, many-domains, failover, change-under-load, connection-storm, slow-clients
+    /// headroom-ramp, headroom-registered, many-domains, failover, change-under-load, connection-storm, slow-clients
     #[arg(required_unless_present = "resume", conflicts_with = "resume")]
     scenario: Option<String>,
     /// Run only this gateway: a name from the scenario, or the name of a driver; may be repeated
