@@ -17,19 +17,19 @@ use crate::verdicts::reasons::value;
 pub(super) const FINDER: Finder = Finder { key: "registrations", columns: &[&COLUMNS], find };
 
 const INTRO: &str = "\
-All routes are registered again while the load runs. *During* covers the seconds from the first message of a registration \
-until one second after the last. *Otherwise* covers all other seconds of the same phase, with the same processes. CPU is \
-that of the data plane, in cores. *CPU time each* is what it used during a registration more than it uses otherwise in as \
+All routes are registered again while the load runs. \"During\" covers the seconds from the first message of a registration \
+until one second after the last. \"Otherwise\" covers all other seconds of the same phase, with the same processes. CPU is \
+that of the data plane, in cores. \"CPU time each\" is what it used during a registration more than it uses otherwise in as \
 many seconds.";
 
 static COLUMNS: [Column; 12] = [
     Column::of("load", "Load", Unit::Load, 8),
-    Column::of("registrations", "Registrations", Unit::Count, KEEP),
-    Column::of("messages", "Messages each", Unit::Count, 6),
-    Column::of("took", "Each took", Unit::Nanoseconds, 7).lower(),
+    Column::of("registrations", "Times", Unit::Count, KEEP),
+    Column::of("messages", "Messages", Unit::Count, 6),
+    Column::of("took", "Took", Unit::Nanoseconds, 7).lower(),
     Column::of("cpu_during", "CPU during", Unit::Cores, KEEP).lower(),
     Column::of("cpu_rest", "CPU otherwise", Unit::Cores, 7).lower(),
-    Column::of("cpu_ratio", "Ratio", Unit::Number, KEEP)
+    Column::of("cpu_ratio", "CPU, ratio", Unit::Number, KEEP)
         .lower()
         .judged("registrations.cpu_ratio", 0.10)
         .drawn(),

@@ -14,8 +14,9 @@ use crate::points::conclusions::{join, with_interval};
 pub(super) const FINDER: Finder = Finder { key: "routes", columns: &[&COLUMNS], find };
 
 const INTRO: &str = "\
-Each gateway with few routes and with many. Memory and CPU time per request are those of an open load at the highest rate \
-that the gateway carries with both. Capacity is that of the search. Ratios are to the fewest routes, in the same repeat.";
+Each gateway with few routes and with many. Memory and CPU time per request are those of an open load: the one with the \
+highest rate that the gateway carries with both, and at which its CPU time is valid. Capacity is that of the search. Ratios \
+are to the fewest routes, in the same repeat.";
 
 static COLUMNS: [Column; 8] = [
     Column::of("load", "Load", Unit::Load, 8),
@@ -70,13 +71,18 @@ fn find(measured: &Measured<'_>, _: &mut Former) -> Option<Finding> {
     (!finding.sentences.is_empty()).then_some(finding)
 }
 
-/// Of each gateway and number of routes the highest rate that it carries with both.
+/// Of each gateway and number of routes the highest rate at which its CPU time is valid with both, or else the lowest rate.
 fn highest_shared(costs: &[RouteCost]) -> Vec<&RouteCost> {
+    let key = |of: &RouteCost| (of.gateway.clone(), of.axes.clone(), of.path.clone(), of.many);
+    // Valid before invalid, and the higher a rate the better, if it is valid.
+    let rank = |of: &RouteCost| match of.ratio.is_valid() {
+        true => (1, of.rate_per_s),
+        false => (0, -of.rate_per_s),
+    };
     let mut highest: Vec<&RouteCost> = Vec::new();
     for cost in costs {
-        let key = |of: &RouteCost| (of.gateway.clone(), of.axes.clone(), of.path.clone(), of.many);
         match highest.iter_mut().find(|known| key(known) == key(cost)) {
-            Some(known) if known.rate_per_s < cost.rate_per_s => *known = cost,
+            Some(known) if rank(known) < rank(cost) => *known = cost,
             Some(_) => {}
             None => highest.push(cost),
         }

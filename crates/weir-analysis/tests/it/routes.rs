@@ -3,10 +3,12 @@
 use serde_json::json;
 use weir_analysis::findings::{Finding, Value};
 use weir_analysis::summarize;
-use weir_results::{Cell, CellOutcome, Found, Objective, Stopped, Trial, TrialSays, Usage};
+use weir_results::{
+    Cell, CellOutcome, Found, Measurement, Objective, Reason, Stopped, Trial, TrialSays, Usage,
+};
 
 use crate::records::usage;
-use crate::runs::{Load, cell, plan, run, tail};
+use crate::runs::{Load, cell, excluded_as_before_0_2, plan, run, tail};
 
 const MIB: u64 = 1 << 20;
 
@@ -84,4 +86,30 @@ fn a_base_stands_once_and_without_a_search_there_is_no_capacity() {
     assert!(rows.iter().all(|row| row.values[6] == Value::Missing));
     assert!(finding.sentences.iter().all(|sentence| !sentence.contains("capacity")));
     assert!(found(&[1], true).is_none(), "nothing to compare with");
+}
+
+#[test]
+fn the_load_is_the_highest_rate_that_is_valid_and_else_the_lowest() {
+    let load_of = |invalid: &[&str]| {
+        let mut cells: Vec<Cell> = Vec::new();
+        for (repeat, domains) in [(0, 1), (0, 11), (1, 1), (1, 11)] {
+            let mut cell = at(domains, repeat, false);
+            let CellOutcome::Measured { measurements } = &mut cell.outcome else { panic!("it was measured") };
+            let tail = measurements.remove(0);
+            for (load, rate_per_s) in [("low", 1_000.0), ("middle", 2_000.0), ("high", 3_000.0)] {
+                let mut one = Measurement { load: load.into(), rate_per_s: Some(rate_per_s), ..tail.clone() };
+                if invalid.contains(&load) {
+                    excluded_as_before_0_2(&mut one.judgement, Reason::HostNoise);
+                }
+                measurements.push(one);
+            }
+            cells.push(cell);
+        }
+        let summary = summarize(&plan(run(&["weir"], None), &cells), &cells);
+        let finding = summary.findings.into_iter().find(|finding| finding.key == "routes").unwrap();
+        finding.tables[0].rows[1].load.clone()
+    };
+    assert_eq!(load_of(&[]), "high");
+    assert_eq!(load_of(&["high"]), "middle");
+    assert_eq!(load_of(&["low", "middle", "high"]), "low");
 }
