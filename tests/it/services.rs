@@ -1,7 +1,10 @@
 //! Gateways that need a service: a real NATS server that a gateway learns its routes from.
 
+use std::process::Command;
+
 use serde_json::Value;
 
+use crate::pages::blocks;
 use crate::program::{finish, json, text, the_host, weir};
 use crate::run::{assert_reconciled, measurements};
 
@@ -159,6 +162,67 @@ fn headroom_registered_says_what_routes_and_their_registration_cost() {
     let report = std::fs::read_to_string(folder.join("out/report.md")).unwrap();
     for heading in ["## Registrations", "## Routes", "## Headroom"] {
         assert!(report.contains(heading), "{heading}: {report}");
+    }
+}
+
+#[test]
+fn the_guide_adds_a_gateway_and_its_service_from_nothing() {
+    let _host = the_host();
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let guide = blocks("services.md");
+    let mut files = 0;
+    for block in &guide {
+        let name = block.before.split('`').nth(1).unwrap_or_default();
+        if name.starts_with("mine/") {
+            std::fs::create_dir_all(folder.join(name).parent().unwrap()).unwrap();
+            std::fs::write(folder.join(name), &block.text).unwrap();
+            files += 1;
+        }
+    }
+    assert_eq!(files, 4, "a service, a driver, its template and the gateway");
+    let commands: Vec<&str> = guide[0].text.lines().collect();
+    let [doctor, run] = commands.as_slice() else { panic!("the guide has {commands:?}") };
+    let command = |line: &str, more: &[&str]| {
+        let arguments: Vec<&str> = line.split_whitespace().skip(1).chain(more.iter().copied()).collect();
+        json(&finish(weir(folder, &arguments)))
+    };
+    let doctor = command(doctor, &["--json", "--db", "weir.db"]);
+    let services = doctor["services"].as_array().unwrap();
+    let bus = services.iter().find(|service| service["name"] == "bus").unwrap();
+    assert!(bus["version"].is_string() && bus["problem"].is_null(), "{bus}");
+    let result = command(run, &["--json", "--repeats", "1", "--db", "weir.db", "--out", "out"]);
+    for measurement in measurements(&result, "follower") {
+        assert_eq!(measurement["record"]["result"]["requests"]["unexpected"], 0, "{measurement}");
+        assert!(measurement["counters"]["origin_requests"].as_u64().unwrap() > 0, "{measurement}");
+    }
+    let cells = result["cells"].as_array().unwrap();
+    let cell = cells.iter().find(|cell| cell["key"]["gateway"] == "follower").unwrap();
+    assert_eq!(part(cell, "bus")["role"], "service");
+}
+
+#[test]
+fn the_tutorial_on_gorouter_has_commands_that_can_be_planned() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/size-gorouter.md"));
+    let page = page.unwrap();
+    let commands = page.lines().filter_map(|line| line.strip_prefix("weir run "));
+    let commands = commands.map(|line| line.split(" #").next().unwrap().trim().to_owned());
+    // Rows of the table of what can be added.
+    let cells = page.lines().filter_map(|line| line.strip_suffix(" |")?.rsplit("| `").next());
+    let added = cells.filter(|cell| cell.starts_with("--")).map(|cell| cell.trim_end_matches('`'));
+    let added = added.map(|options| format!("headroom-registered --gateway gorouter {options}"));
+    let all: Vec<String> = commands.chain(added).collect();
+    assert!(all.len() >= 8, "{all:?}");
+    for arguments in all {
+        let weir = env!("CARGO_BIN_EXE_weir");
+        let plan = if arguments.contains("--plan") { "" } else { "--plan" };
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("exec {weir} run {arguments} {plan} --db weir.db")]);
+        shell.current_dir(folder.path());
+        let output = finish(shell);
+        assert_eq!(output.status.code(), Some(0), "{arguments}: {}", text(&output.stderr));
+        assert!(text(&output.stdout).contains("topology.domains = 1"), "{arguments}");
     }
 }
 
