@@ -47,12 +47,13 @@ PACKAGED = {
     "hey": (["hey"], "usr/bin/hey", ["-h"]),
     "qemu-system-x86_64": (["qemu-system-x86"], "usr/bin/qemu-system-x86_64", ["--version"]),
     "busybox": (["busybox-static"], "bin/busybox", ["--help"]),
+    "dockerd": (["docker.io"], "usr/sbin/dockerd", ["--version"]),
     "systemd-run": (["systemd"], "usr/bin/systemd-run", ["--version"]),
 }
 # name -> packages that are unpacked beside its own, whatever this machine has.
-BESIDE = {"chromium-headless-shell": ["chromium-common"], "qemu-system-x86_64": ["qemu-system-common", "qemu-system-data", "seabios"], "systemd-run": ["libsystemd-shared"]}
+BESIDE = {"dockerd": ["containerd", "runc"], "chromium-headless-shell": ["chromium-common"], "qemu-system-x86_64": ["qemu-system-common", "qemu-system-data", "seabios"], "systemd-run": ["libsystemd-shared"]}
 ENVOY_VERSION = ["--version"]
-NEEDED_BY_TESTS = ["nginx", "haproxy", "caddy", "nats-server", "etcd", "kube-apiserver", "prometheus", "promtool", "wrk", "h2load", "envoy", "readers", "sslyze", "chromium-headless-shell"]
+NEEDED_BY_TESTS = ["nginx", "haproxy", "caddy", "nats-server", "etcd", "kube-apiserver", "prometheus", "promtool", "wrk", "h2load", "envoy", "readers", "sslyze", "chromium-headless-shell", "dockerd"]
 ALL = list(dict.fromkeys([*NEEDED_BY_TESTS, "hey", *built_peers.BUILT]))
 # What `make cgroup-v2` boots a guest with.
 NEEDED_BY_GUEST = ["qemu-system-x86_64", "busybox", "systemd-run"]

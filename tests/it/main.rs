@@ -18,6 +18,7 @@ mod failover;
 mod gates;
 mod headroom;
 mod hints;
+mod images;
 mod kubernetes;
 mod load;
 mod many_domains;

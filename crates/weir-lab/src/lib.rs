@@ -30,7 +30,7 @@ pub use publish::{PublishRecord, PublishSpec, Published};
 pub use read::{Checked, Overrides, Point, read, read_again};
 pub use run::cells::Ended;
 pub use run::pilot::pilot_time;
-pub use run::{Bench, Prepared, differences, execute, new_run, prepare};
+pub use run::{Bench, Prepared, differences, execute, new_run, prepare, prepare_with};
 pub use scenario::load_spec::load_problem;
 pub use scenario::setting::Setting;
 pub use source::{Source, built_in_names};

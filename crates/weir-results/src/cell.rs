@@ -150,9 +150,9 @@ pub struct Part {
     pub role: Role,
     /// What its version command printed, or weir's version for weir's own parts.
     pub version: String,
-    /// The binary.
+    /// The binary; in a container, its path in the image.
     pub binary: String,
-    /// SHA-256 of the binary, hexadecimal.
+    /// SHA-256 of the binary, or of the image that contains it, hexadecimal.
     pub binary_sha256: String,
     /// SHA-256 over the rendered configuration files with run-specific values (ports, paths) as they were, hexadecimal.
     pub config_sha256: Option<String>,
@@ -167,6 +167,23 @@ pub struct Part {
     /// How limits were applied: `cgroup-v1`, `cgroup-v2`, `affinity` or `none`; `elsewhere` for a gateway that weir
     /// does not run, of which a limit that nobody told is not known.
     pub limited_by: String,
+    /// The image of the container that it ran in; absent for a process of the host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<PartImage>,
+}
+
+/// The image of a container.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PartImage {
+    /// Its name in the scenario or driver (`nginx:1.29`).
+    pub name: String,
+    /// The hash by which the engine knows it (`sha256:..`).
+    pub id: String,
+    /// Its digest in the registry (`sha256:..`); absent for an image that was built or imported on the host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    /// The engine that ran it, with its version (`docker 28.2.2`).
+    pub engine: String,
 }
 
 impl Part {

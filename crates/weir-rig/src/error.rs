@@ -54,6 +54,24 @@ pub enum RigError {
         /// How to get it.
         get: String,
     },
+    /// No container engine of this host responds.
+    #[error("{part}: no container engine responds: {why}")]
+    EngineMissing {
+        /// The part or driver.
+        part: String,
+        /// What was tried, and what came of it.
+        why: String,
+    },
+    /// An image that cannot be used.
+    #[error("{part}: {message}")]
+    Image {
+        /// The part or driver.
+        part: String,
+        /// What is wrong with it.
+        message: String,
+        /// The remedy.
+        remedy: String,
+    },
     /// A port that a part must listen on is taken.
     #[error("{part}: port {address} is in use{}", held_by(holder))]
     PortTaken {
@@ -180,7 +198,7 @@ impl RigError {
     pub fn cause(&self) -> &'static str {
         match self {
             Self::PortTaken { .. } => "port-taken",
-            Self::BinaryMissing { .. } => "binary-missing",
+            Self::BinaryMissing { .. } | Self::EngineMissing { .. } | Self::Image { .. } => "binary-missing",
             Self::Died { .. } | Self::Background { .. } => "died",
             Self::NeverReady { .. } => "never-ready",
             Self::OutOfMemory { .. } => "out-of-memory",
@@ -219,6 +237,10 @@ impl RigError {
             Self::Prometheus { remedy, .. } => remedy.clone(),
             Self::Render { .. } => "correct the template; `weir render` writes the rendered files".into(),
             Self::BinaryMissing { get, .. } => get.clone(),
+            Self::EngineMissing { .. } => {
+                "install Docker or Podman and start it, or install the program; `weir doctor` lists what is here".into()
+            }
+            Self::Image { remedy, .. } => remedy.clone(),
             Self::PortTaken { holder: Some(holder), .. } => {
                 format!("stop {holder}, or choose another address")
             }

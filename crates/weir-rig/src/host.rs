@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 use rustix::process::{Resource, getrlimit};
 use rustix::thread::{CpuSet, sched_getaffinity};
@@ -70,6 +72,11 @@ fn mitigations() -> BTreeMap<String, String> {
         .flatten()
         .filter_map(|file| Some((file.file_name().into_string().ok()?, line(file.path().to_str()?)?)))
         .collect()
+}
+
+/// Whether `path` is a file that can be executed.
+pub(crate) fn is_executable(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }
 
 #[cfg(test)]

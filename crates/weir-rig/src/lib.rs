@@ -5,12 +5,14 @@
 //! their resources, a [`CounterSource`] reads the counters of a gateway. [`prometheus`] has the resources of remote
 //! gateways. Whatever happens to the lab, nothing that the rig started or created outlives it.
 
+mod ask;
 mod burner;
 mod certificates;
 mod cleanup;
 mod clock;
 mod digest;
 mod driver;
+mod engine;
 mod error;
 mod holder;
 mod host;
@@ -27,6 +29,7 @@ pub use certificates::{CertificateFiles, Certificates, DomainCertificate, tokens
 pub use cleanup::run_guard;
 pub use clock::mono_ns;
 pub use driver::*;
+pub use engine::{Engine, EngineKind, Engines, Image, ImageName};
 pub use error::RigError;
 pub use holder::{Holder, Occupant};
 pub use host::usable_cpus;

@@ -276,6 +276,7 @@ mod tests {
             limit_memory_bytes: None,
             limits_applied: true,
             limited_by: "cgroup-v1".into(),
+            image: None,
         }
     }
 

@@ -165,5 +165,6 @@ fn part(name: &str) -> Part {
         limit_memory_bytes: Some(128 << 20),
         limits_applied: true,
         limited_by: "cgroup-v1".into(),
+        image: None,
     }
 }

@@ -231,6 +231,7 @@ fn part(gateway: &Gateway, remote_target: &RemoteTarget, known: Option<Known>) -
         limit_memory_bytes,
         limits_applied: true,
         limited_by: weir_results::ELSEWHERE.into(),
+        image: None,
     }
 }
 

@@ -171,6 +171,14 @@ impl Lab<'_> {
         let (binding, rendered) = self.render(&home, scenario, entry, surroundings)?;
         cell.files.extend(kept::configuration(dir, &rendered.files));
         cell.unequal.clone_from(&rendered.unequal);
+        if let Some(image) = &binding.binary.image {
+            cell.unequal.push(format!(
+                "{} runs in a container of {}: its system calls pass the filter of the engine, and its start includes \
+                 that of the container",
+                entry.name,
+                image.engine()
+            ));
+        }
         let configuration = self.configurations.get(&entry.name);
         let sampler = scenario.cold_start.then(|| ColdStartSampler::begin(&upstream.running));
         let mut running = Vec::new();

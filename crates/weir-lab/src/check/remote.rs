@@ -57,6 +57,7 @@ fn check_gateway(gateway: &Gateway, found: &mut Fields) {
     }
     let of_drivers = [
         ("binary", gateway.binary.is_some()),
+        ("image", gateway.image.is_some()),
         ("config", gateway.config.is_some()),
         ("listen", gateway.listen.is_some()),
         ("set", !gateway.set.is_empty()),

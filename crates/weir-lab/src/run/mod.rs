@@ -14,7 +14,7 @@ use weir_analysis::compare::CLAIM_REPEATS;
 use weir_document::Problem;
 use weir_results::{Cell, CellKey, CellOutcome, HostBounds, Part, Role, Run, SCHEMA_VERSION, Store};
 use weir_rig::prometheus::Prometheus;
-use weir_rig::{Binary, CgroupVersion, Driver, Drivers, Rig, Service};
+use weir_rig::{Binary, CgroupVersion, Driver, Drivers, Programs, Rig, RigError, Service};
 
 use self::cells::{Ended, measure_all};
 use crate::cell::Lab;
@@ -31,7 +31,7 @@ use crate::plan::{self, Plan};
 use crate::progress::Observer;
 use crate::read::Checked;
 use crate::scenario::secured;
-use crate::scenario::{Gateway, Scenario};
+use crate::scenario::{Gateway, Network, Scenario};
 use crate::{LabError, clock};
 
 /// What a run needs besides its scenario.
@@ -67,7 +67,32 @@ pub struct Prepared {
 /// # Errors
 /// If a configuration file of the user cannot work, a driver has no such setting, the server of the upstream is missing,
 /// or a file with the credentials of a Prometheus cannot be used.
-pub fn prepare(mut checked: Checked, drivers: &Drivers) -> Result<Prepared, LabError> {
+pub fn prepare(checked: Checked, drivers: &Drivers) -> Result<Prepared, LabError> {
+    prepare_with(checked, drivers, &Programs::default())
+}
+
+/// [`prepare`] with a choice where programs come from.
+///
+/// # Errors
+/// As [`prepare`].
+pub fn prepare_with(
+    mut checked: Checked,
+    drivers: &Drivers,
+    programs: &Programs<'_>,
+) -> Result<Prepared, LabError> {
+    let uses_namespaces = checked.points.iter().any(|point| point.scenario.network == Network::Namespaces);
+    let located = |binary: Result<Binary, RigError>, part: &str| {
+        let binary = binary?;
+        match &binary.image {
+            Some(image) if uses_namespaces => image.engine().check_namespaces(part).map(|()| binary),
+            _ => Ok(binary),
+        }
+    };
+    let located_each = |service: &Service| -> Result<BTreeMap<String, Binary>, RigError> {
+        let binaries = service.locate_with(programs)?.into_iter();
+        binaries.map(|(name, binary)| Ok((name, located(Ok(binary), service.name())?))).collect()
+    };
+    let mut images = BTreeMap::new();
     let mut binaries = BTreeMap::new();
     let mut notes = Vec::new();
     let mut controlled = false;
@@ -112,8 +137,8 @@ pub fn prepare(mut checked: Checked, drivers: &Drivers) -> Result<Prepared, LabE
         let mut missing_service = None;
         for service in drivers.needed_by(&gateway.driver)? {
             if !services.contains_key(service.name()) {
-                let located = service.locate().map_err(|error| outcome_of(&error));
-                services.insert(service.name().to_owned(), located);
+                let found = located_each(service).map_err(|error| outcome_of(&error));
+                services.insert(service.name().to_owned(), found);
             }
             if let Some(Err(outcome)) = services.get(service.name()) {
                 missing_service = missing_service.or(Some(outcome.clone()));
@@ -126,7 +151,8 @@ pub fn prepare(mut checked: Checked, drivers: &Drivers) -> Result<Prepared, LabE
             }
             notes.push(format!("{} cannot be measured: {message} ({remedy})", gateway.name));
         }
-        let found = match driver.locate(gateway.binary.as_deref()) {
+        let (binary, image) = (gateway.binary.as_deref(), gateway.image.as_ref());
+        let found = match located(driver.locate_with(binary, image, programs), &gateway.name) {
             Err(error) if gateway.optional && error.cause() == "binary-missing" => {
                 notes.push(format!("{} is skipped: {error} ({})", gateway.name, error.remedy()));
                 continue;
@@ -137,6 +163,17 @@ pub fn prepare(mut checked: Checked, drivers: &Drivers) -> Result<Prepared, LabE
             }
             Ok(binary) => Ok(binary),
         };
+        if let Some(image) = found.as_ref().ok().and_then(|binary| binary.image.as_ref()) {
+            if gateway.image.is_none() {
+                notes.push(format!(
+                    "{} runs in a container of {}, by {}",
+                    gateway.name,
+                    image.name(),
+                    image.engine()
+                ));
+            }
+            images.insert(gateway.name.clone(), image.name().clone());
+        }
         binaries.insert(gateway.name.clone(), found);
     }
     if checked.points.iter().any(|point| point.scenario.limits.control.is_some()) && !controlled {
@@ -145,7 +182,8 @@ pub fn prepare(mut checked: Checked, drivers: &Drivers) -> Result<Prepared, LabE
     let mut origins = BTreeMap::new();
     for name in checked.points.iter().filter_map(|point| point.scenario.origin.driver.as_ref()) {
         if !origins.contains_key(name) {
-            origins.insert(name.clone(), drivers.driver(name)?.locate(None)?);
+            let found = drivers.driver(name)?.locate_with(None, None, programs);
+            origins.insert(name.clone(), located(found, name)?);
         }
     }
     for point in &checked.points {
@@ -161,7 +199,7 @@ pub fn prepare(mut checked: Checked, drivers: &Drivers) -> Result<Prepared, LabE
         }
         if !services.contains_key(name) {
             // Without the upstream there is nothing to measure.
-            services.insert(name.to_owned(), Ok(service.locate()?));
+            services.insert(name.to_owned(), Ok(located_each(service)?));
         }
     }
     checked.configurations.retain(|name, _| binaries.contains_key(name));
@@ -171,6 +209,11 @@ pub fn prepare(mut checked: Checked, drivers: &Drivers) -> Result<Prepared, LabE
         point.scenario.gateways.retain(is_kept);
     }
     notes.extend(fit_faults(&mut checked, drivers)?);
+    // Stored with the run, so that whoever resumes it gets the same images.
+    let points = checked.points.iter_mut().map(|point| &mut point.scenario);
+    for gateway in points.chain([&mut checked.scenario]).flat_map(|scenario| &mut scenario.gateways) {
+        gateway.image = images.get(&gateway.name).cloned().or(gateway.image.take());
+    }
     notes.extend(check_control(&mut checked)?);
     notes.extend(remote::destinations(&checked.scenario));
     let relative = pilot::relative_loads(&checked);
@@ -254,6 +297,14 @@ fn check_control(checked: &mut Checked) -> Result<Vec<String>, LabError> {
         return Err(LabError::Scenario(
             problem.help("see the notes of `weir run --plan`, or name another gateway"),
         ));
+    }
+    let is_in_container =
+        |gateway: &&Gateway| gateway.image.is_some() && Some(&gateway.name) == name.as_ref();
+    if let Some(gateway) = gateways.iter().find(is_in_container) {
+        let message =
+            format!("gateway `{}` runs in a container, where weir cannot add CPU time", gateway.name);
+        let remedy = "name a gateway without an image (`--control GATEWAY=SHARE`), or install its program";
+        return Err(LabError::Scenario(Problem::of("control.gateway", message).help(remedy)));
     }
     control.gateway = name;
     checked.scenario.control = Some(control);

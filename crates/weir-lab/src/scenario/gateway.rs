@@ -11,7 +11,7 @@ use serde::de::{self, Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use weir_document::Named;
 use weir_engine::TlsSpec;
-use weir_rig::REMOTE;
+use weir_rig::{ImageName, REMOTE};
 
 use super::{Limit, ObjectiveSpec, PrometheusSource, Remote, Url};
 
@@ -25,6 +25,9 @@ pub struct Gateway {
     /// The binary, where it is not the one that the driver finds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub binary: Option<PathBuf>,
+    /// The image of the container that it runs in, like `nginx:1.29`; `binary` is then its path in the image.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image: Option<ImageName>,
     /// A configuration file of its own, in place of the main one that the driver renders; a template as that is.
     /// A path is relative to the scenario's folder.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -54,6 +57,7 @@ impl Gateway {
             driver: name.clone(),
             name,
             binary: None,
+            image: None,
             config: None,
             listen: None,
             set: Named::default(),
@@ -86,6 +90,9 @@ struct Written {
     /// The binary, where it is not the one that the driver finds.
     #[serde(default)]
     binary: Option<PathBuf>,
+    /// The image of the container that it runs in, like `nginx:1.29`; `binary` is then its path in the image.
+    #[serde(default)]
+    image: Option<ImageName>,
     /// A configuration file of its own, in place of the main one that the driver renders; a template as that is.
     /// A path is relative to the scenario's folder.
     #[serde(default)]
@@ -158,12 +165,12 @@ impl<'de> Visitor<'de> for NameOrMap {
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Gateway, A::Error> {
         let written = Written::deserialize(MapAccessDeserializer::new(map))?;
-        let Written { name, driver, binary, config, listen, set, optional, objective, .. } = written;
+        let Written { name, driver, binary, image, config, listen, set, optional, objective, .. } = written;
         let Written { url, host, direct, tls, limits, prometheus, .. } = written;
         let remote = Remote { url, host, direct, tls, limits, prometheus };
         let driver = driver.unwrap_or_else(|| name.clone());
         let listen = listen.map(|address| address.0);
-        Ok(Gateway { driver, name, binary, config, listen, set, optional, objective, remote })
+        Ok(Gateway { driver, name, binary, image, config, listen, set, optional, objective, remote })
     }
 }
 

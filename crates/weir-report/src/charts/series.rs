@@ -362,6 +362,7 @@ mod tests {
             limit_memory_bytes: None,
             limits_applied: true,
             limited_by: "none".into(),
+            image: None,
         }
     }
 

@@ -299,21 +299,31 @@ fn part_page(part: &Part) -> PartPage {
     let cpus = part.limit_cpus.map_or("none".into(), |cpus| format!("{} cores", quantity::cores(cpus)));
     let memory = part.limit_memory_bytes.map_or("none".into(), |bytes| quantity::bytes(bytes as f64));
     let limited = if part.limits_applied { part.limited_by.clone() } else { "not applied".into() };
-    PartPage {
-        name: part.name.clone(),
-        role: role_name(part.role),
-        facts: vec![
-            Fact::new("Version", part.version.clone()),
-            Fact::new("Limits", format!("CPU {cpus}, memory {memory}; by {limited}")),
-            Fact::new("Binary", part.binary.clone()),
-            Fact::new("SHA-256 of the binary", part.binary_sha256.clone()),
+    let mut facts = vec![
+        Fact::new("Version", part.version.clone()),
+        Fact::new("Limits", format!("CPU {cpus}, memory {memory}; by {limited}")),
+        Fact::new("Binary", part.binary.clone()),
+    ];
+    match &part.image {
+        None => facts.push(Fact::new("SHA-256 of the binary", part.binary_sha256.clone())),
+        Some(image) => facts.extend([
+            Fact::new("Container engine", image.engine.clone()),
+            Fact::new("Image", image.name.clone()),
+            Fact::new("Image ID", image.id.clone()),
             Fact::new(
-                "SHA-256 of the configuration",
-                part.config_sha256.clone().unwrap_or_else(|| "none".into()),
+                "Digest of the image",
+                image.digest.clone().unwrap_or_else(|| "none: not from a registry".into()),
             ),
-            Fact::new("Command", part.command.join(" ")),
-        ],
+        ]),
     }
+    facts.extend([
+        Fact::new(
+            "SHA-256 of the configuration",
+            part.config_sha256.clone().unwrap_or_else(|| "none".into()),
+        ),
+        Fact::new("Command", part.command.join(" ")),
+    ]);
+    PartPage { name: part.name.clone(), role: role_name(part.role), facts }
 }
 
 fn file_page(file: &KeptFile) -> FilePage {

@@ -155,12 +155,18 @@ fn part_row(part: &Part, name: String, description: String, limits: &Limits) -> 
     vec![
         Entry::text(name),
         Entry::text(role_name(part.role)),
-        Entry::text(description),
+        Entry::text(match &part.image {
+            Some(image) => format!("{description}, in a container of {} by {}", image.name, image.engine),
+            None => description,
+        }),
         Entry::text(part.version.clone()),
         Entry::text(spanned(&limits.cpus, none, |cpus| format!("{} cores", quantity::cores(cpus)))),
         Entry::text(spanned(&limits.memory_bytes, none, |bytes| quantity::bytes(bytes as f64))),
         Entry::text(limited),
-        or_na(short(&part.binary_sha256)),
+        or_na(match part.image.as_ref().map(|image| image.digest.as_deref().unwrap_or(&image.id)) {
+            Some(digest) => format!("image {}", short(digest.trim_start_matches("sha256:"))),
+            None => short(&part.binary_sha256),
+        }),
         Entry::text(part.config_sha256.as_deref().map_or("–".into(), short)),
         or_na(part.command.join(" ")),
     ]

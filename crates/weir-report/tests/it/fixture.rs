@@ -219,6 +219,7 @@ fn part(name: &str, role: Role, limit_cpus: Option<f64>) -> Part {
         limit_memory_bytes: (role == Role::Data).then_some(128 << 20),
         limits_applied: true,
         limited_by: if limit_cpus.is_some() { "cgroup-v1" } else { "none" }.into(),
+        image: None,
     }
 }
 

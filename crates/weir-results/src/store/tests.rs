@@ -180,6 +180,7 @@ fn cell(run: &Run, index: u32) -> Cell {
             limit_memory_bytes: Some(128 << 20),
             limits_applied: true,
             limited_by: "cgroup-v1".into(),
+            image: None,
         }],
         unequal: vec!["no buffering switch".into()],
         files: vec![KeptFile {

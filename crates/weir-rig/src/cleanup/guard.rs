@@ -6,6 +6,13 @@
 
 use std::io::{self, Read};
 use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use super::ledger;
+
+/// How long an engine may take to make a container that was asked for.
+const LATE_CONTAINER: Duration = Duration::from_secs(2);
 
 /// Waits for the end of standard input, then cleans up after the run whose ledger is at `path`.
 pub fn run_guard(path: &Path) {
@@ -17,7 +24,17 @@ pub fn run_guard(path: &Path) {
             Ok(_) | Err(_) => break,
         }
     }
+    if !path.exists() {
+        return;
+    }
+    let entries = ledger::read(path);
+    ledger::clean(path);
+    // A request of the dead lab for one more container may still have been on its way to the engine.
+    for (engine, run) in ledger::containers(&entries) {
+        thread::sleep(LATE_CONTAINER);
+        engine.remove_containers(run);
+    }
     if path.exists() {
-        super::ledger::clean(path);
+        ledger::clean(path);
     }
 }

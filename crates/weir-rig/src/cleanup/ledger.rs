@@ -10,6 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 
 use crate::cleanup::{self, ProcessId};
+use crate::engine::daemon::Daemon;
 use crate::namespace::is_interface_prefix;
 
 /// Names the folder for ledgers and the host lock.
@@ -29,6 +30,8 @@ pub(crate) enum Entry {
     Process(ProcessId),
     /// The folders of a control group, which may not exist yet.
     Groups(Vec<PathBuf>),
+    /// The containers of the run, which bear its name, at this engine.
+    Containers { engine: Daemon, run: String },
     /// The work folder.
     WorkDir(PathBuf),
     /// The prefix of interface names in the run's network namespaces, which no other network uses.
@@ -74,6 +77,10 @@ pub(crate) fn clean(path: &Path) -> bool {
         _ => None,
     });
     let mut cleaned = cleanup::kill_sessions(&leaders.collect::<Vec<_>>());
+    // Engines come first: what is killed in a container may start again, and its groups are the engine's to remove.
+    for (engine, run) in containers(&entries) {
+        cleaned &= engine.remove_containers(run);
+    }
     for entry in &entries {
         cleaned &= match entry {
             Entry::Groups(directories) => cleanup::kill_group(directories),
@@ -95,6 +102,19 @@ pub(crate) fn clean(path: &Path) -> bool {
         let _ = fs::remove_file(path);
     }
     cleaned
+}
+
+/// Engines with containers of the run, each once.
+pub(crate) fn containers(entries: &[Entry]) -> Vec<(&Daemon, &str)> {
+    let mut found: Vec<(&Daemon, &str)> = Vec::new();
+    for entry in entries {
+        if let Entry::Containers { engine, run } = entry
+            && !found.contains(&(engine, run.as_str()))
+        {
+            found.push((engine, run));
+        }
+    }
+    found
 }
 
 /// Cleans up after every run in `state_dir` whose lab no longer runs.

@@ -107,7 +107,7 @@ pub(crate) fn living_in(directories: &[PathBuf]) -> Vec<i32> {
     // A control group lists zombies too; their parent must reap them, signals do not help.
     let living = |pid: &i32| ProcessId::of(*pid).is_some_and(|process| process.is_alive());
     let mut pids: Vec<i32> =
-        directories.iter().flat_map(|directory| pids_in(directory)).filter(living).collect();
+        directories.iter().flat_map(|directory| pids_below(directory)).filter(living).collect();
     // Each controller lists all of them.
     pids.sort_unstable();
     pids.dedup();
@@ -154,6 +154,16 @@ fn processes_in_namespaces(prefix: &str) -> Vec<i32> {
         found.extend(is_ours.then_some(pid));
     }
     found
+}
+
+/// The processes of a control group and of its children.
+fn pids_below(directory: &Path) -> Vec<i32> {
+    let mut pids = pids_in(directory);
+    let children = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
+    for child in children.filter(|path| path.is_dir()) {
+        pids.extend(pids_below(&child));
+    }
+    pids
 }
 
 /// The processes of a control group.

@@ -7,6 +7,8 @@ use serde::Deserialize;
 use weir_document::Time;
 use weir_results::Role;
 
+use crate::engine::ImageName;
+
 /// A driver's file.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -77,6 +79,9 @@ pub struct BinaryFile {
     pub version: Option<VersionFile>,
     /// How to get it, as a sentence.
     pub get: String,
+    /// The image that contains it, with its tag and, if it is fixed, its digest: `docker.io/library/nginx:1.29`. For hosts
+    /// with a container engine and without the binary.
+    pub image: Option<ImageName>,
 }
 
 /// How a binary tells its version.

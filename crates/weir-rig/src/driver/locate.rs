@@ -3,14 +3,16 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use super::version::version;
+use super::version::{REPORT_TIMEOUT, version, version_in};
 use super::{BinaryFile, Driver};
 use crate::RigError;
 use crate::digest::Digest;
+use crate::engine::{Engines, Image, ImageName};
+use crate::host::is_executable;
 
 /// The line of a wrapper that names the real binary, relative to the wrapper.
 const WRAPPED: &str = "# binary: ";
@@ -25,8 +27,10 @@ pub struct Binary {
     pub path: PathBuf,
     /// Its reported version.
     pub version: String,
-    /// SHA-256, hexadecimal; for a wrapper that of the real binary.
+    /// SHA-256, hexadecimal; for a wrapper that of the real binary, in an image that of the image.
     pub sha256: String,
+    /// The image that contains it; `None` for a file of this host.
+    pub image: Option<Image>,
 }
 
 impl Binary {
@@ -37,7 +41,7 @@ impl Binary {
     pub fn own() -> Result<Self, RigError> {
         let path = std::env::current_exe().map_err(|error| RigError::file("weir's own executable", error))?;
         let sha256 = sha256(&path).map_err(|error| RigError::file(&path, error))?;
-        Ok(Self { path, version: env!("CARGO_PKG_VERSION").into(), sha256 })
+        Ok(Self { path, version: env!("CARGO_PKG_VERSION").into(), sha256, image: None })
     }
 }
 
@@ -53,13 +57,36 @@ impl Driver {
         };
         Binary::find(&self.name, file, binary)
     }
+
+    /// As [`Driver::locate`], or in an image: in `image` if given, where `binary` is the program's path.
+    ///
+    /// # Errors
+    /// [`RigError::BinaryMissing`]; [`RigError::EngineMissing`] and [`RigError::Image`] if the image cannot be used.
+    pub fn locate_with(
+        &self,
+        binary: Option<&Path>,
+        image: Option<&ImageName>,
+        programs: &Programs<'_>,
+    ) -> Result<Binary, RigError> {
+        let Some(file) = &self.file.binary else {
+            return Err(self.wrong("the driver has no `binary`", "add one"));
+        };
+        programs.find(&self.name, file, binary, image)
+    }
 }
 
 impl Binary {
     /// Finds the binary of the driver or service `part`; see [`Driver::locate`].
     pub(super) fn find(part: &str, file: &BinaryFile, binary: Option<&Path>) -> Result<Self, RigError> {
-        let missing =
-            |binary: String| RigError::BinaryMissing { part: part.to_owned(), binary, get: file.get.clone() };
+        let missing = |binary: String| {
+            let get = match &file.image {
+                Some(image) => {
+                    format!("{}, or run it in a container of {image}: `weir run --images`", file.get)
+                }
+                None => file.get.clone(),
+            };
+            RigError::BinaryMissing { part: part.to_owned(), binary, get }
+        };
         let path = match binary {
             Some(given) if is_executable(given) => given.to_owned(),
             Some(given) => return Err(missing(given.display().to_string())),
@@ -75,10 +102,77 @@ impl Binary {
             Some(how) => {
                 version(&path, how).map_err(|message| RigError::Launch { part: part.to_owned(), message })?
             }
-            None => format!("SHA-256 {}", sha256.get(..HASH_SHOWN).unwrap_or(&sha256)),
+            None => short(&sha256),
         };
-        Ok(Self { path, version, sha256 })
+        Ok(Self { path, version, sha256, image: None })
     }
+}
+
+/// Where programs come from.
+pub struct Programs<'a> {
+    /// Whether the image of a driver or service stands in for a missing program.
+    pub images: bool,
+    /// The engine for containers.
+    pub engines: Engines,
+    /// Gets a sentence before an image is pulled, which can take minutes.
+    pub before_pull: &'a dyn Fn(&str),
+}
+
+impl Default for Programs<'_> {
+    fn default() -> Self {
+        Self { images: false, engines: Engines::default(), before_pull: &|_| {} }
+    }
+}
+
+impl Programs<'_> {
+    /// The binary of the driver or service `part`: in `image` if given, where `binary` is its path, else on this host,
+    /// else in the image of `file`.
+    pub(super) fn find(
+        &self,
+        part: &str,
+        file: &BinaryFile,
+        binary: Option<&Path>,
+        image: Option<&ImageName>,
+    ) -> Result<Binary, RigError> {
+        if let Some(image) = image {
+            return self.in_image(part, file, binary, image);
+        }
+        match (Binary::find(part, file, binary), &file.image) {
+            (Err(RigError::BinaryMissing { .. }), Some(image)) if self.images && binary.is_none() => {
+                self.in_image(part, file, None, image)
+            }
+            (found, _) => found,
+        }
+    }
+
+    fn in_image(
+        &self,
+        part: &str,
+        file: &BinaryFile,
+        binary: Option<&Path>,
+        name: &ImageName,
+    ) -> Result<Binary, RigError> {
+        let engine = self.engines.engine(part)?;
+        let image = engine.image(part, name, self.before_pull)?;
+        let path = binary.map_or_else(|| PathBuf::from(&file.name), Path::to_owned);
+        let program = path.display().to_string();
+        let version = match &file.version {
+            Some(how) => {
+                let answer = engine.run_once(part, &image, &program, &how.args, REPORT_TIMEOUT)?;
+                version_in(&answer, how).map_err(|why| RigError::Launch {
+                    part: part.to_owned(),
+                    message: format!("`{program}` in the image {name} does not report its version: {why}"),
+                })?
+            }
+            None => short(&image.id),
+        };
+        Ok(Binary { path, version, sha256: image.id.clone(), image: Some(image) })
+    }
+}
+
+/// What stands for the version of a binary that does not report one.
+fn short(sha256: &str) -> String {
+    format!("SHA-256 {}", sha256.get(..HASH_SHOWN).unwrap_or(sha256))
 }
 
 /// Folders to search, in order.
@@ -94,10 +188,6 @@ fn places() -> Vec<PathBuf> {
     // Where tests of Kubernetes controllers have an API server and etcd.
     places.extend(std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from));
     places
-}
-
-fn is_executable(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }
 
 /// The hash of a file; cached until the file changes.

@@ -29,7 +29,7 @@ pub use form::{
     Apply, BinaryFile, CountersFile, DriverFile, EqualFile, KindsFile, KubeApi, KubeService, OriginFile,
     OwnKubeApi, Parser, Place, ProcessFile, ReadyFile, Serves, Step, Subject, VersionFile,
 };
-pub use locate::Binary;
+pub use locate::{Binary, Programs};
 pub use own::read_configuration;
 pub use publish::{Message, Publication};
 pub use render::Rendered;

@@ -189,7 +189,12 @@ mod tests {
             workers: 3,
             limits: BTreeMap::new(),
             set: BTreeMap::new(),
-            binary: Binary { path: "/nowhere".into(), version: String::new(), sha256: String::new() },
+            binary: Binary {
+                path: "/nowhere".into(),
+                version: String::new(),
+                sha256: String::new(),
+                image: None,
+            },
             config,
             changes: false,
             services: BTreeMap::new(),

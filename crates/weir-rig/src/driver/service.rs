@@ -14,7 +14,7 @@ use super::counters::CounterSource;
 use super::form::{BinaryFile, CountersFile, KubeApi, OwnKubeApi, Place, ProcessFile, Step};
 use super::render::{ProcessContext, inside, made, rendered_process, started, written};
 use super::templates::Templates;
-use super::{Binary, SERVICE_FILE, check_order, misnamed, wrong};
+use super::{Binary, Programs, SERVICE_FILE, check_order, misnamed, wrong};
 use crate::{Certificates, Limits, Namespace, ProcessSpec, RigError};
 
 /// A service's file.
@@ -246,7 +246,16 @@ impl Service {
     /// # Errors
     /// [`RigError::BinaryMissing`], which says how to get it.
     pub fn locate(&self) -> Result<BTreeMap<String, Binary>, RigError> {
-        self.locate_each().into_iter().map(|(name, found)| Ok((name, found?))).collect()
+        self.locate_with(&Programs::default())
+    }
+
+    /// As [`Service::locate`], or in images.
+    ///
+    /// # Errors
+    /// [`RigError::BinaryMissing`]; [`RigError::EngineMissing`] and [`RigError::Image`] if an image cannot be used.
+    pub fn locate_with(&self, programs: &Programs<'_>) -> Result<BTreeMap<String, Binary>, RigError> {
+        let of = |file: &BinaryFile| Ok((file.name.clone(), programs.find(&self.name, file, None, None)?));
+        self.file.binaries.iter().map(of).collect()
     }
 
     /// Each of its binaries by name, or why it is not found.

@@ -3,8 +3,8 @@
 //! A part writes directly to its file, so that logging costs the same as without the rig. A thread polls the files and
 //! releases the disk space of everything except the end. The end itself is never moved or cut; errors quote it.
 
-use std::fs::{File, OpenOptions};
-use std::io;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Weak};
@@ -21,6 +21,9 @@ const PIECE_BYTES: u64 = 1 << 20;
 const BLOCK_BYTES: u64 = 64 << 10;
 /// How often files are polled. A poll costs a microsecond per file.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// How much of the end of a log an error contains.
+const TAIL_BYTES: u64 = 4096;
 
 /// The thread that limits the logs of a run.
 #[derive(Debug)]
@@ -93,6 +96,20 @@ impl Log {
         };
         true
     }
+}
+
+/// The end of the log at `path`; empty if it cannot be read.
+pub(super) fn tail(path: &Path) -> String {
+    read_tail(path).unwrap_or_default()
+}
+
+fn read_tail(path: &Path) -> io::Result<String> {
+    let mut file = File::open(path)?;
+    let length = fs::metadata(path)?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))?;
+    let mut bytes = Vec::new();
+    file.take(TAIL_BYTES).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).trim_end().to_owned())
 }
 
 #[cfg(test)]

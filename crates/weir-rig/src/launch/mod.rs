@@ -1,5 +1,6 @@
 //! Launching processes: limited from their first instruction, watched until they are ready, ended with the run.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -8,12 +9,14 @@ use crate::cleanup::ledger::{Entry, Ledger};
 use crate::limits::GroupParent;
 
 mod affinity;
+mod container;
 mod logs;
 mod ports;
 mod process;
 mod readiness;
 mod running;
-mod spawn;
+pub(crate) mod spawn;
+mod start;
 mod wrong_address;
 
 use affinity::Pins;
@@ -33,6 +36,8 @@ pub(crate) struct Launcher {
     logs: Logs,
     /// What every process of the run carries in its environment.
     mark: String,
+    /// The work folder of the run, which containers share.
+    work_dir: PathBuf,
     /// Parts that were launched.
     launched: AtomicU32,
     /// The CPUs of parts that are pinned instead of limited by a control group.
@@ -42,7 +47,8 @@ pub(crate) struct Launcher {
 }
 
 impl Launcher {
-    /// Starts the threads for processes and logs. `mark` names the run in the environment of its processes.
+    /// Starts the threads for processes and logs. `mark` names the run in the environment of its processes; `work_dir` is
+    /// its folder.
     ///
     /// # Errors
     /// [`RigError::File`] if a thread cannot be started.
@@ -50,6 +56,7 @@ impl Launcher {
         ledger: Ledger,
         groups: Result<GroupParent, String>,
         mark: String,
+        work_dir: PathBuf,
     ) -> Result<Self, RigError> {
         Ok(Self {
             spawner: Spawner::start().map_err(|error| RigError::file("the launcher's thread", error))?,
@@ -57,6 +64,7 @@ impl Launcher {
             groups,
             logs: Logs::start().map_err(|error| RigError::file("the thread for logs", error))?,
             mark,
+            work_dir,
             launched: AtomicU32::new(0),
             pins: Pins::default(),
             stop: None,

@@ -53,6 +53,59 @@ pub(crate) fn roots(version: CgroupVersion, controllers: &[&str]) -> Result<Vec<
     Ok(roots)
 }
 
+/// Every mounted hierarchy, with or without controllers that limit. Engines create their groups in all of them.
+pub(crate) fn all_roots() -> Vec<PathBuf> {
+    let mounts = Process::myself().and_then(|own| own.mountinfo());
+    let mounts = mounts.into_iter().flatten().filter(|mount| mount.fs_type.starts_with("cgroup"));
+    mounts.map(|mount| mount.mount_point).collect()
+}
+
+/// The folders of the group of process `pid` in the hierarchies with `controllers`, up to the component that contains
+/// `name`; `None` if it is in no group with this name.
+pub(crate) fn group_of(
+    pid: i32,
+    name: &str,
+    version: CgroupVersion,
+    controllers: &[&str],
+) -> Option<Vec<PathBuf>> {
+    let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+    let within = |root: &Path, path: &str| Some(root.join(named_part(path, name)?));
+    match version {
+        CgroupVersion::V2 => Some(vec![within(v2_root(), path_of(&text, None)?)?]),
+        CgroupVersion::V1 => {
+            let mounts = v1_mounts();
+            let mut folders = Vec::new();
+            for controller in controllers {
+                let mount = mounts.iter().find(|mount| mount.has(controller))?;
+                folders.push(within(&mount.point, path_of(&text, Some(controller))?)?);
+            }
+            folders.sort();
+            folders.dedup();
+            Some(folders)
+        }
+    }
+}
+
+/// The path of a controller, or of cgroup v2, in the text of /proc/PID/cgroup.
+fn path_of<'a>(text: &'a str, controller: Option<&str>) -> Option<&'a str> {
+    text.lines().find_map(|line| {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (controllers, path) = (fields.next()?, fields.next()?);
+        let is_it = match controller {
+            None => controllers.is_empty(),
+            Some(wanted) => controllers.split(',').any(|one| one == wanted),
+        };
+        is_it.then_some(path)
+    })
+}
+
+/// The path up to the component that contains `name`, relative to the root of the hierarchy.
+fn named_part(path: &str, name: &str) -> Option<PathBuf> {
+    let components: Vec<&str> = path.split('/').filter(|component| !component.is_empty()).collect();
+    let end = components.iter().position(|component| component.contains(name))?;
+    Some(components[..=end].iter().collect())
+}
+
 /// A mounted hierarchy of cgroup v1.
 #[derive(Debug)]
 pub(crate) struct V1Mount {
@@ -90,6 +143,20 @@ mod tests {
             let found = roots(version, &["warp"]);
             assert_eq!(found, Err(format!("cgroup {} lacks the controllers warp", version.name())));
         }
+    }
+
+    #[test]
+    fn a_group_of_a_process_is_found_by_its_name_only() {
+        let text = "9:name=systemd:/\n2:cpu,cpuacct:/weir-1/4711\n1:memory:/weir-1/4711\n0::/system.slice/x-4711.scope/y\n";
+        assert_eq!(path_of(text, Some("cpuacct")), Some("/weir-1/4711"));
+        assert_eq!(path_of(text, Some("pids")), None);
+        assert_eq!(path_of(text, None), Some("/system.slice/x-4711.scope/y"));
+        let named = |path: &str| named_part(path, "4711").map(|path| path.display().to_string());
+        assert_eq!(named("/weir-1/4711").as_deref(), Some("weir-1/4711"));
+        assert_eq!(named("/system.slice/x-4711.scope/y").as_deref(), Some("system.slice/x-4711.scope"));
+        // What is killed and removed is never a group of others.
+        assert_eq!(named("/"), None);
+        assert_eq!(named("/user.slice"), None);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::cleanup;
 
@@ -90,6 +90,11 @@ impl GroupParent {
         made.map(|()| group)
     }
 
+    /// The group of the run, relative to the root of each hierarchy.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Gives the group of the run the weight of [`Group::put_first`].
     pub(crate) fn put_first(&self) {
         Group { version: self.version, directories: self.directories(None) }.put_first();
@@ -104,6 +109,13 @@ pub(crate) struct Group {
 }
 
 impl Group {
+    /// The group that an engine created for the container `id` with the process `pid`.
+    pub(crate) fn of_container(pid: i32, id: &str) -> Option<Self> {
+        let version = hierarchy::version();
+        let directories = hierarchy::group_of(pid, id, version, version.controllers())?;
+        Some(Self { version, directories })
+    }
+
     /// The file `name`, in the controller that has it.
     pub(crate) fn file(&self, name: &str) -> Option<PathBuf> {
         self.directories.iter().map(|directory| directory.join(name)).find(|path| path.exists())
@@ -132,6 +144,29 @@ impl Group {
             }
         }
         Ok(())
+    }
+
+    /// Whether it has these limits, whoever set them.
+    pub(crate) fn has(&self, limits: &Limits) -> bool {
+        let read = |name: &str| Some(fs::read_to_string(self.file(name)?).ok()?.trim().to_owned());
+        let number = |name: &str| read(name)?.parse::<f64>().ok();
+        let cpus = || match self.version {
+            CgroupVersion::V1 => Some(number("cpu.cfs_quota_us")? / number("cpu.cfs_period_us")?),
+            CgroupVersion::V2 => {
+                let text = read("cpu.max")?;
+                let (quota, period) = text.split_once(' ')?;
+                Some(quota.parse::<f64>().ok()? / period.parse::<f64>().ok()?)
+            }
+        };
+        let memory = || match self.version {
+            CgroupVersion::V1 => number("memory.limit_in_bytes"),
+            CgroupVersion::V2 => number("memory.max"),
+        };
+        // The kernel rounds to a page, and engines to a microsecond of the period.
+        let is_near =
+            |found: Option<f64>, wanted: f64| found.is_some_and(|found| (found / wanted - 1.0).abs() < 0.01);
+        limits.cpus.is_none_or(|wanted| is_near(cpus(), wanted))
+            && limits.memory_bytes.is_none_or(|wanted| is_near(memory(), wanted as f64))
     }
 
     /// Writes the file `name`.

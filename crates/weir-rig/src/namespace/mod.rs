@@ -9,7 +9,7 @@ mod netlink;
 use std::fs::{self, File};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -134,6 +134,11 @@ impl Namespace {
             })??;
         }
         Ok(addresses)
+    }
+
+    /// The descriptor of its file in this process, by whose path in /proc another process can join it.
+    pub(crate) fn descriptor(&self) -> RawFd {
+        self.files.network.as_raw_fd()
     }
 
     /// /proc/net/dev of this namespace.

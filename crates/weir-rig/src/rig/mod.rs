@@ -116,7 +116,7 @@ impl Rig {
         if let Ok(groups) = &groups {
             noted(&Entry::Groups(groups.directories(None)))?;
         }
-        let launcher = Launcher::start(ledger, groups, unique)?;
+        let launcher = Launcher::start(ledger, groups, unique, work_dir.clone())?;
         let mut rig = Self { launcher, networks, work_dir, guard, _lock: lock };
         // From here on, dropping the rig cleans up.
         fs::create_dir_all(&rig.work_dir).map_err(|error| RigError::file(&rig.work_dir, error))?;

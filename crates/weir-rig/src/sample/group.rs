@@ -1,6 +1,6 @@
 //! Reads a part's resources from its control group.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -42,6 +42,14 @@ pub(super) fn read_whole<'a>(file: &File, buffer: &'a mut Vec<u8>) -> Option<&'a
     std::str::from_utf8(&buffer[..length]).ok()
 }
 
+/// The lists of processes of a group and of its children, in one hierarchy.
+fn procs(group: &Group) -> Vec<Kept> {
+    let Some(directory) = group.directories.first() else { return Vec::new() };
+    let children = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
+    let all = [directory.clone()].into_iter().chain(children.filter(|path| path.is_dir()));
+    all.map(|directory| Kept::at(&directory.join("cgroup.procs"))).collect()
+}
+
 /// Reads one control group.
 #[derive(Debug)]
 pub(crate) struct GroupReader {
@@ -55,7 +63,8 @@ pub(crate) struct GroupReader {
     memory: Kept,
     memory_stat: Kept,
     threads: Kept,
-    procs: Kept,
+    /// Those of the group and of its children: an engine can put a container into a child of its group.
+    procs: Vec<Kept>,
     buffer: Vec<u8>,
 }
 
@@ -77,7 +86,7 @@ impl GroupReader {
             memory_stat: open("memory.stat"),
             // Both versions count tasks, which are threads.
             threads: open("pids.current"),
-            procs: open("cgroup.procs"),
+            procs: procs(group),
             buffer: Vec::new(),
         }
     }
@@ -102,10 +111,13 @@ impl GroupReader {
         let used = self.memory.number(buffer);
         sample.memory_bytes = used.zip(cached).map(|(used, cached)| used.saturating_sub(cached));
         sample.threads = self.threads.number(buffer);
-        let pids: Option<Vec<i32>> = self
-            .procs
-            .read(buffer)
-            .map(|text| text.lines().filter_map(|line| line.trim().parse().ok()).collect());
+        let mut pids: Option<Vec<i32>> = None;
+        for procs in &self.procs {
+            if let Some(text) = procs.read(buffer) {
+                let found = text.lines().filter_map(|line| line.trim().parse::<i32>().ok());
+                pids.get_or_insert_default().extend(found);
+            }
+        }
         sample.pids = pids.as_ref().map(|pids| pids.len() as u64);
         // A process that just exited has no files; those of the others are still known.
         sample.open_files = pids.as_ref().map(|pids| pids.iter().copied().filter_map(open_files).sum());

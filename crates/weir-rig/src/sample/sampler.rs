@@ -128,10 +128,10 @@ impl Sampler {
         let _ = self.messages.send(Message::Join(Box::new(joining)));
     }
 
-    /// Continues with `part` after a crash and restart. Its control group is still sampled; without one, it is sampled
-    /// as a new part.
+    /// Continues with `part` after a crash and restart. Its control group is still sampled; without one, or in a new
+    /// container, it is sampled as a new part.
     pub fn rejoin(&self, part: &Running) {
-        if part.group().is_none() {
+        if part.is_sampled_anew() {
             self.join(part);
         }
     }

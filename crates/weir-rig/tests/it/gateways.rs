@@ -32,7 +32,12 @@ pub(crate) fn binding() -> Binding {
         workers: 1,
         limits: BTreeMap::new(),
         set: BTreeMap::new(),
-        binary: Binary { path: "/nowhere".into(), version: String::new(), sha256: String::new() },
+        binary: Binary {
+            path: "/nowhere".into(),
+            version: String::new(),
+            sha256: String::new(),
+            image: None,
+        },
         config: None,
         changes: false,
         services: BTreeMap::new(),

@@ -66,7 +66,7 @@ impl Bench {
         ProcessSpec {
             name: name.into(),
             role: Role::Data,
-            binary: Binary { path: PROBE.into(), version: "1".into(), sha256: "0".into() },
+            binary: Binary { path: PROBE.into(), version: "1".into(), sha256: "0".into(), image: None },
             config_sha256: None,
             command,
             env: Vec::new(),

@@ -67,7 +67,10 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
         return Err(Failure::wrong_use(message, "name another gateway with --gateway"));
     }
     let driver = drivers.driver(&gateway.driver)?;
-    let binary = binary(driver, gateway.binary.as_deref())?;
+    let binary = match &gateway.image {
+        Some(_) => unlocated(driver, gateway.binary.as_deref()),
+        None => binary(driver, gateway.binary.as_deref())?,
+    };
     let listen = gateway.listen.unwrap_or(args.listen);
     let config = checked.configurations.get(&gateway.name).cloned();
     if let Some(config) = &config {
@@ -107,6 +110,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
         "gateway": gateway.name,
         "driver": driver.name(),
         "binary": bound.binary.path,
+        "image": gateway.image,
         "version": bound.binary.version,
         "binary_sha256": bound.binary.sha256,
         "config": bound.config,
@@ -192,12 +196,16 @@ fn binary(driver: &Driver, given: Option<&Path>) -> Result<Binary, Failure> {
         Ok(binary) => Ok(binary),
         Err(error @ RigError::BinaryMissing { .. }) => {
             note(format_args!("note: {error}; {}", error.remedy()));
-            let name = driver.file().binary.as_ref().map_or_else(String::new, |binary| binary.name.clone());
-            let path = given.map_or_else(|| name.into(), Path::to_owned);
-            Ok(Binary { path, ..Binary::default() })
+            Ok(unlocated(driver, given))
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// A binary of which only the name is known: one in an image, or one that is missing.
+fn unlocated(driver: &Driver, given: Option<&Path>) -> Binary {
+    let name = driver.file().binary.as_ref().map_or_else(String::new, |binary| binary.name.clone());
+    Binary { path: given.map_or_else(|| name.into(), Path::to_owned), ..Binary::default() }
 }
 
 fn process(process: &ProcessSpec) -> Value {

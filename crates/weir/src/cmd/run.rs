@@ -15,7 +15,7 @@ use signal_hook::flag;
 use weir_analysis::compare::Comparison;
 use weir_lab::{Bench, Ended, LabError, Overrides, Prepared, Source};
 use weir_results::{Run, Store};
-use weir_rig::{Binary, Drivers};
+use weir_rig::{Binary, Drivers, EngineKind, Engines, Programs};
 
 use super::database::Database;
 use super::gate::{Gate, RUN_EXIT_CODES};
@@ -86,6 +86,13 @@ pub(crate) struct Args {
     /// Additional driver directory: one driver, or one directory per driver; may be repeated
     #[arg(long, value_name = "DIR")]
     drivers: Vec<PathBuf>,
+    /// Run a gateway, service or upstream whose program is missing in a container of its driver's image; needs Docker or
+    /// Podman
+    #[arg(long)]
+    images: bool,
+    /// Container engine: docker or podman [default: the first that responds]
+    #[arg(long, value_name = "NAME")]
+    engine: Option<EngineKind>,
     /// Compare with this earlier run of the same scenario at the end. If the host changed between the runs, that looks
     /// like a difference between the gateways; see `weir compare --help` for a better way
     #[arg(long, value_name = "RUN")]
@@ -117,6 +124,12 @@ impl Args {
     fn gate(&self) -> Gate {
         let has = |outcome| self.fail_on.contains(&outcome);
         if has(FailOn::Missed) && !has(FailOn::Undecided) { Gate::Missed } else { Gate::Undecided }
+    }
+
+    /// Where programs come from.
+    fn programs(&self) -> Programs<'static> {
+        let before_pull: &dyn Fn(&str) = &|text| note(text);
+        Programs { images: self.images, engines: Engines::new(self.engine), before_pull }
     }
 
     fn fails_on_worse(&self) -> bool {
@@ -153,7 +166,7 @@ fn start(args: &Args, drivers: &Drivers) -> Result<Exit, Failure> {
     };
     let source = Source::find(args.scenario.as_deref().unwrap_or_default())?;
     let checked = weir_lab::read(&source, &overrides, &known(drivers))?;
-    let prepared = weir_lab::prepare(checked, drivers)?;
+    let prepared = weir_lab::prepare_with(checked, drivers, &args.programs())?;
     let mut run = weir_lab::new_run(&prepared, std::env::args().collect());
     run.manifest.repeats_were_added = args.until.is_some();
     if args.plan {
@@ -180,7 +193,7 @@ fn resume(args: &Args, drivers: &Drivers, name: &str) -> Result<Exit, Failure> {
     if args.repeats.is_some() {
         run = weir_lab::extended(&run, &checked)?;
     }
-    let prepared = weir_lab::prepare(checked, drivers)?;
+    let prepared = weir_lab::prepare_with(checked, drivers, &args.programs())?;
     let finished = store.finished(&run.id)?;
     if args.plan {
         check_outputs(args, &run)?;
@@ -297,7 +310,8 @@ fn measured(
             Look::Open { .. } => {
                 let checked = weir_lab::read_again(&run, Some(repeats + 1), &known(bench.drivers))?;
                 let run = weir_lab::extended(&run, &checked)?;
-                ended = weir_lab::execute(&run, &weir_lab::prepare(checked, bench.drivers)?, store, bench)?;
+                let prepared = weir_lab::prepare_with(checked, bench.drivers, &args.programs())?;
+                ended = weir_lab::execute(&run, &prepared, store, bench)?;
                 continue;
             }
         };

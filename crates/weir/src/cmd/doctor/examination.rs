@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use weir_results::{HostBounds, HostProcess, HostShare, Manifest, Thresholds};
-use weir_rig::{Binary, CgroupVersion, Driver, Drivers, Rig, RigError, Service};
+use weir_rig::{Binary, CgroupVersion, Driver, Drivers, Engines, Rig, RigError, Service};
 
 use super::advice;
 use super::precision::Precision;
@@ -23,6 +23,7 @@ pub(super) struct Examination {
     pub(super) host: Manifest,
     pub(super) limits: Limits,
     pub(super) namespaces: Namespaces,
+    pub(super) containers: Containers,
     /// Timer slack of this process, nanoseconds; weir's workers set their own to 1.
     pub(super) timer_slack_ns: Option<u64>,
     /// Where the host's CPU went while weir watched.
@@ -77,6 +78,15 @@ pub(super) struct Namespaces {
     pub(super) why_not: Option<String>,
 }
 
+/// Whether missing programs can run in containers (`weir run --images`).
+#[derive(Debug, Serialize)]
+pub(super) struct Containers {
+    /// The engine that weir would use, with its version.
+    pub(super) engine: Option<String>,
+    /// Why there is none.
+    pub(super) why_not: Option<String>,
+}
+
 impl Examination {
     pub(super) fn of_this_host(drivers: &Drivers) -> Self {
         let gateways =
@@ -92,6 +102,7 @@ impl Examination {
             services: drivers.services().flat_map(service).collect(),
             limits,
             namespaces: namespaces(weir_rig::try_namespaces()),
+            containers: containers(),
             timer_slack_ns: fs::read_to_string("/proc/self/timerslack_ns")
                 .ok()
                 .and_then(|ns| ns.trim().parse().ok()),
@@ -155,6 +166,7 @@ impl Examination {
             ("open files", host.open_files_max.map_or_else(|| "unlimited".into(), |files| files.to_string())),
             ("limits", limits),
             ("network", self.network()),
+            ("containers", self.containers.words()),
             ("last second", quiet.unwrap_or_else(unknown)),
             ("open rate up to", self.ceiling()),
             ("least latency", self.floor()),
@@ -222,6 +234,21 @@ fn with_binary(name: &str, about: &str, found: Result<Option<Binary>, RigError>)
 
 fn namespaces(tried: Result<(), String>) -> Namespaces {
     Namespaces { usable: tried.is_ok(), why_not: tried.err() }
+}
+
+fn containers() -> Containers {
+    let engines = Engines::default();
+    let found = engines.find();
+    Containers { engine: found.ok().map(ToString::to_string), why_not: found.err().map(str::to_owned) }
+}
+
+impl Containers {
+    fn words(&self) -> String {
+        match (&self.engine, &self.why_not) {
+            (Some(engine), _) => format!("{engine} (`weir run --images` runs missing gateways in it)"),
+            (None, why) => format!("none: {}", why.as_deref().unwrap_or("no engine responds")),
+        }
+    }
 }
 
 fn limits(tried: Result<CgroupVersion, String>) -> Limits {

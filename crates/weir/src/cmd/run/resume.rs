@@ -21,6 +21,10 @@ impl Args {
         if !outcomes.is_empty() {
             add("--fail-on", &outcomes.join(","));
         }
+        self.engine.iter().for_each(|engine| add("--engine", engine.name()));
+        if self.images {
+            command.push_str(" --images");
+        }
         if self.json {
             command.push_str(" --json");
         }

@@ -1,0 +1,90 @@
+//! Runs a command to its end, with limits on time and output. Whatever it leaves behind is killed.
+
+use std::io::{self, PipeReader, Read};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::cleanup::{self, MARK_VARIABLE, ProcessId};
+use crate::launch::spawn::in_own_session;
+
+/// How long the rest of its output may take to arrive after it exits; a child can hold the output open.
+const REST_TIMEOUT: Duration = Duration::from_millis(200);
+/// Maximum output that is read per stream; after that, the stream is closed.
+const OUTPUT_BYTES_MAX: u64 = 64 << 10;
+
+/// The end of a command, and what it printed.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: ExitStatus,
+    pub(crate) output: String,
+    pub(crate) errors: String,
+}
+
+/// Runs `command` until it exits.
+///
+/// # Errors
+/// If it cannot be started, or does not exit within `timeout`.
+pub(crate) fn ask(mut command: Command, timeout: Duration) -> io::Result<Answer> {
+    static ASKED: AtomicU32 = AtomicU32::new(0);
+    let mark = format!("asked-{}-{}", std::process::id(), ASKED.fetch_add(1, Ordering::Relaxed));
+    let (output, its_output) = io::pipe()?;
+    let (errors, its_errors) = io::pipe()?;
+    command.env(MARK_VARIABLE, &mark);
+    command.stdin(Stdio::null()).stdout(its_output).stderr(its_errors);
+    in_own_session(&mut command);
+    let mut child = command.spawn()?;
+    // The command holds the write ends of the pipes.
+    drop(command);
+    let streams = [output, errors].map(read_in_background);
+    let leader = ProcessId::of(child.id() as i32);
+    let status = wait(&mut child, timeout);
+    // It can leave processes behind, or exceed its time.
+    cleanup::kill_sessions(leader.as_slice());
+    cleanup::kill_marked(&mark);
+    if status.is_err() {
+        let _ = child.wait();
+    }
+    let status = status?;
+    let [output, errors] = streams.map(|stream| String::from_utf8_lossy(&rest(&stream)).into_owned());
+    Ok(Answer { status, output, errors })
+}
+
+fn wait(child: &mut Child, timeout: Duration) -> io::Result<ExitStatus> {
+    let deadline = Instant::now() + timeout;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        if Instant::now() >= deadline {
+            return Err(io::Error::other(format!("no output within {timeout:?}")));
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Reads on its own thread, so that a command with much output does not block.
+fn read_in_background(output: PipeReader) -> Receiver<Vec<u8>> {
+    let (chunks, inbox) = channel();
+    thread::spawn(move || {
+        let mut output = output.take(OUTPUT_BYTES_MAX);
+        let mut chunk = [0; 4096];
+        while let Ok(length @ 1..) = output.read(&mut chunk) {
+            if chunks.send(chunk[..length].to_vec()).is_err() {
+                return;
+            }
+        }
+    });
+    inbox
+}
+
+/// The output that was read, up to its end.
+fn rest(output: &Receiver<Vec<u8>>) -> Vec<u8> {
+    let mut text = Vec::new();
+    while let Ok(chunk) = output.recv_timeout(REST_TIMEOUT) {
+        text.extend(chunk);
+    }
+    text
+}

@@ -1,0 +1,198 @@
+//! Images: names, digests, and the program in them.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+
+use super::{Engine, last_line};
+use crate::RigError;
+use crate::ask::{Answer, ask};
+
+/// How long a registry may take to send an image.
+const PULL_TIMEOUT: Duration = Duration::from_secs(1800);
+/// The exit codes of engines for a program that the image does not contain, or that cannot be executed.
+const NO_PROGRAM: [i32; 2] = [126, 127];
+
+/// The name of an image, as engines take it: `nginx:1.29`, `registry.example/team/nginx:1.29@sha256:..`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ImageName(String);
+
+impl TryFrom<String> for ImageName {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-/:@".contains(c);
+        let is_name = name.chars().all(is_plain) && name.starts_with(|c: char| c.is_ascii_alphanumeric());
+        match is_name {
+            true => Ok(Self(name)),
+            // It becomes an argument of the engine's program.
+            false => Err(format!("`{name}` is not the name of an image; use a form like nginx:1.29")),
+        }
+    }
+}
+
+impl From<ImageName> for String {
+    fn from(name: ImageName) -> Self {
+        name.0
+    }
+}
+
+impl fmt::Display for ImageName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl JsonSchema for ImageName {
+    fn schema_name() -> Cow<'static, str> {
+        "ImageName".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._/:@-]*$" })
+    }
+}
+
+/// An image that the engine of this host has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Image {
+    pub(crate) engine: Engine,
+    pub(crate) name: ImageName,
+    /// The SHA-256 by which the engine knows it, hexadecimal. Containers are made of it, so that all cells have the same
+    /// image even if the name gets another one meanwhile.
+    pub(crate) id: String,
+    /// Its digest in the registry (`sha256:..`); an image that was built or imported here has none.
+    pub(crate) digest: Option<String>,
+}
+
+impl Image {
+    /// What a report says of a part in a container.
+    pub fn facts(&self) -> weir_results::PartImage {
+        weir_results::PartImage {
+            name: self.name.to_string(),
+            id: format!("sha256:{}", self.id),
+            digest: self.digest.clone(),
+            engine: self.engine.to_string(),
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &ImageName {
+        &self.name
+    }
+
+    /// Its engine.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// The argument that names it for the engine.
+    pub(crate) fn reference(&self) -> String {
+        format!("sha256:{}", self.id)
+    }
+}
+
+impl Engine {
+    /// The image `name`, which is pulled if it is not here; `before_pull` gets a sentence before that.
+    ///
+    /// # Errors
+    /// [`RigError::Image`] if it cannot be pulled.
+    pub(crate) fn image(
+        &self,
+        part: &str,
+        name: &ImageName,
+        before_pull: &dyn Fn(&str),
+    ) -> Result<Image, RigError> {
+        if let Some(image) = self.known(name) {
+            return Ok(image);
+        }
+        before_pull(&format!("{part}: pulling the image {name}"));
+        let pulled = ask(self.command(&["pull", "--quiet", &name.0]), PULL_TIMEOUT);
+        let failed = |why: &str| RigError::Image {
+            part: part.into(),
+            message: format!("cannot pull the image {name}: {why}"),
+            remedy: format!(
+                "check its name and the network, or load it from a file (`{} load`)",
+                self.kind.name()
+            ),
+        };
+        match pulled {
+            Err(error) => return Err(failed(&error.to_string())),
+            Ok(answer) if !answer.status.success() => return Err(failed(last_line(&answer.errors))),
+            Ok(_) => {}
+        }
+        self.known(name).ok_or_else(|| failed("the engine does not list it"))
+    }
+
+    /// The image, if the engine has it.
+    fn known(&self, name: &ImageName) -> Option<Image> {
+        let format = "{{.Id}} {{range .RepoDigests}}{{.}} {{end}}";
+        let answer = self.ask(&["image", "inspect", "--format", format, &name.0]).ok()?;
+        let mut words = answer.output.split_whitespace();
+        let id = words.next().filter(|_| answer.status.success())?;
+        let id = id.strip_prefix("sha256:").unwrap_or(id).to_owned();
+        // A name can have digests in several registries; they are all of the same image.
+        let digest = words.find_map(|word| word.split_once('@')).map(|(_, digest)| digest.to_owned());
+        Some(Image { engine: self.clone(), name: name.clone(), id, digest })
+    }
+
+    /// Runs `program` in a container of its own until it exits.
+    ///
+    /// # Errors
+    /// [`RigError::Image`] if the image does not contain it, or it does not exit within `timeout`.
+    pub(crate) fn run_once(
+        &self,
+        part: &str,
+        image: &Image,
+        program: &str,
+        arguments: &[String],
+        timeout: Duration,
+    ) -> Result<Answer, RigError> {
+        static ASKED: AtomicU32 = AtomicU32::new(0);
+        let name = format!("weir-version-{}-{}", std::process::id(), ASKED.fetch_add(1, Ordering::Relaxed));
+        let reference = image.reference();
+        let fixed =
+            ["run", "--rm", "--name", &name, "--network", "none", "--entrypoint", program, &reference];
+        let all: Vec<&str> = fixed.into_iter().chain(arguments.iter().map(String::as_str)).collect();
+        let answer = ask(self.command(&all), timeout);
+        if !answer.as_ref().is_ok_and(|answer| answer.status.success()) {
+            let _ = self.ask(&["rm", "--force", &name]);
+        }
+        let answer = answer.map_err(|error| RigError::Image {
+            part: part.into(),
+            message: format!("`{program}` in the image {} does not exit: {error}", image.name),
+            remedy: "use another image".into(),
+        })?;
+        match answer.status.code() {
+            Some(code) if NO_PROGRAM.contains(&code) => Err(RigError::Image {
+                part: part.into(),
+                message: format!("the image {} does not contain the program `{program}`", image.name),
+                remedy: "use another image, or name the program's path in the image (`binary:`)".into(),
+            }),
+            _ => Ok(answer),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_images_are_no_options_and_no_commands() {
+        let check = |name: &str, is_name: bool| {
+            assert_eq!(ImageName::try_from(name.to_owned()).is_ok(), is_name, "{name}");
+        };
+        check("nginx:1.29", true);
+        check("registry.example:5000/team/nginx:1.29@sha256:0123abcd", true);
+        check("", false);
+        check("--privileged", false);
+        check("nginx 1.29", false);
+        check("nginx;ls", false);
+    }
+}

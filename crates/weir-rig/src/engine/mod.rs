@@ -1,0 +1,248 @@
+//! Container engines: parts that run in a container of an image, for hosts without their programs.
+//!
+//! The engine starts the container; weir limits, samples, signals and stops the processes in it as it does others. See
+//! docs/decisions/0025-images.md.
+
+pub(crate) mod daemon;
+mod image;
+
+use std::cell::OnceCell;
+use std::ffi::OsStr;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::RigError;
+use crate::ask::{Answer, ask};
+use crate::host::is_executable;
+
+use daemon::Daemon;
+pub use image::{Image, ImageName};
+
+/// How long the engine may take for anything but a pull.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A kind of container engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EngineKind {
+    /// Docker.
+    Docker,
+    /// Podman.
+    Podman,
+}
+
+/// A container engine of this host that responds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Engine {
+    kind: EngineKind,
+    program: PathBuf,
+    version: String,
+    /// Whether it creates control groups itself, below a group of weir's choice, and not through systemd.
+    makes_groups: bool,
+    /// Whether its root is the user that runs it.
+    is_rootless: bool,
+}
+
+/// The engine of this host, looked for once.
+#[derive(Debug, Default)]
+pub struct Engines {
+    wanted: Option<EngineKind>,
+    found: OnceCell<Result<Engine, String>>,
+}
+
+impl EngineKind {
+    const ALL: [Self; 2] = [Self::Docker, Self::Podman];
+
+    /// The name of its program.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Docker => "docker",
+            Self::Podman => "podman",
+        }
+    }
+}
+
+impl FromStr for EngineKind {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let known = Self::ALL.into_iter().find(|kind| kind.name() == name);
+        known.ok_or_else(|| format!("unknown engine `{name}`; use docker or podman"))
+    }
+}
+
+impl fmt::Display for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.kind.name(), self.version)
+    }
+}
+
+impl Engines {
+    /// The engine `wanted`, or any.
+    pub fn new(wanted: Option<EngineKind>) -> Self {
+        Self { wanted, found: OnceCell::new() }
+    }
+
+    /// The engine; the error says why there is none.
+    pub fn find(&self) -> Result<&Engine, &str> {
+        let found = self.found.get_or_init(|| {
+            let kinds =
+                EngineKind::ALL.into_iter().filter(|kind| self.wanted.is_none_or(|wanted| wanted == *kind));
+            let mut problems = Vec::new();
+            for kind in kinds {
+                match Engine::of(kind) {
+                    Ok(engine) => return Ok(engine),
+                    Err(problem) => problems.push(problem),
+                }
+            }
+            Err(problems.join("; "))
+        });
+        found.as_ref().map_err(String::as_str)
+    }
+
+    /// The engine for the part `part`.
+    ///
+    /// # Errors
+    /// [`RigError::EngineMissing`].
+    pub fn engine(&self, part: &str) -> Result<&Engine, RigError> {
+        self.find().map_err(|why| RigError::EngineMissing { part: part.into(), why: why.into() })
+    }
+}
+
+impl Engine {
+    fn of(kind: EngineKind) -> Result<Self, String> {
+        let name = kind.name();
+        let program = on_path(name).ok_or_else(|| format!("{name} is not on PATH"))?;
+        // The program `docker` can be Podman.
+        let shown = asked(&program, &["--version"]).map_err(|error| format!("{name}: {error}"))?;
+        let kind = if shown.output.starts_with("podman") { EngineKind::Podman } else { kind };
+        let format = match kind {
+            EngineKind::Docker => "{{.ServerVersion}}|{{.CgroupDriver}}|{{json .SecurityOptions}}",
+            EngineKind::Podman => "{{.Version.Version}}|{{.Host.CgroupManager}}|{{.Host.Security.Rootless}}",
+        };
+        let info =
+            asked(&program, &["info", "--format", format]).map_err(|error| format!("{name}: {error}"))?;
+        if !info.status.success() {
+            return Err(format!("{name}: {}", last_line(&info.errors)));
+        }
+        let mut fields = info.output.trim().splitn(3, '|');
+        let mut field = || fields.next().unwrap_or_default();
+        let (version, driver, security) = (field().to_owned(), field(), field());
+        if version.is_empty() {
+            // Docker's client prints an empty version for a daemon that does not respond.
+            return Err(format!("{name}: {}", last_line(&info.errors)));
+        }
+        let is_rootless = match kind {
+            EngineKind::Docker => security.contains("name=rootless"),
+            EngineKind::Podman => security == "true",
+        };
+        // Podman has no daemon, and takes the driver as an option. A user's groups are systemd's to create.
+        let is_root = rustix::process::geteuid().is_root();
+        let makes_groups = is_root && (driver == "cgroupfs" || kind == EngineKind::Podman) && !is_rootless;
+        Ok(Self { kind, program, version, makes_groups, is_rootless })
+    }
+
+    /// A command of its program.
+    pub(crate) fn command<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Command {
+        let mut command = Command::new(&self.program);
+        if self.kind == EngineKind::Podman && self.makes_groups {
+            command.args(["--cgroup-manager", "cgroupfs"]);
+        }
+        command.args(arguments);
+        command
+    }
+
+    pub(crate) fn ask<S: AsRef<OsStr>>(&self, arguments: &[S]) -> io::Result<Answer> {
+        ask(self.command(arguments), ANSWER_TIMEOUT)
+    }
+
+    /// Its program and daemon, for whoever cleans up after this process.
+    pub(crate) fn daemon(&self) -> Daemon {
+        Daemon::of(&self.program)
+    }
+
+    /// Its kind.
+    pub(crate) fn kind(&self) -> EngineKind {
+        self.kind
+    }
+
+    /// Whether its root is the user that runs it.
+    pub(crate) fn is_rootless(&self) -> bool {
+        self.is_rootless
+    }
+
+    /// Whether it can put containers below a control group of weir's.
+    pub(crate) fn makes_groups(&self) -> bool {
+        self.makes_groups
+    }
+
+    /// Rejects network namespaces that it cannot join; `part` gets one.
+    ///
+    /// # Errors
+    /// [`RigError::Image`].
+    pub fn check_namespaces(&self, part: &str) -> Result<(), RigError> {
+        match self.kind {
+            EngineKind::Podman if self.makes_groups => Ok(()),
+            kind => {
+                let who = if kind == EngineKind::Docker { "docker" } else { "podman without root" };
+                Err(RigError::Image {
+                    part: part.into(),
+                    message: format!("{who} cannot run a container in a network namespace of weir"),
+                    remedy: "use `network: loopback`, or podman as root (`--engine podman`)".into(),
+                })
+            }
+        }
+    }
+}
+
+fn asked(program: &Path, arguments: &[&str]) -> io::Result<Answer> {
+    let mut command = Command::new(program);
+    command.args(arguments);
+    ask(command, ANSWER_TIMEOUT)
+}
+
+fn on_path(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| is_executable(file))
+}
+
+/// The last line of an engine's error that says something.
+pub(crate) fn last_line(errors: &str) -> &str {
+    let mut lines = errors.lines().map(str::trim).filter(|line| !line.is_empty());
+    lines.next_back().unwrap_or("it does not respond")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_engine_that_is_not_here_is_named() {
+        assert_eq!("podman".parse(), Ok(EngineKind::Podman));
+        assert!("lxc".parse::<EngineKind>().unwrap_err().contains("use docker or podman"));
+        assert_eq!(last_line("Error: one\n\n  two \n\n"), "two");
+        assert_eq!(last_line(" \n"), "it does not respond");
+        let engines = Engines { wanted: None, found: Err("docker is not on PATH".to_owned()).into() };
+        let error = engines.engine("nginx").unwrap_err();
+        assert_eq!(error.to_string(), "nginx: no container engine responds: docker is not on PATH");
+        assert_eq!(error.cause(), "binary-missing");
+    }
+
+    #[test]
+    fn docker_joins_no_namespace() {
+        let engine = |kind, makes_groups| Engine {
+            kind,
+            program: "x".into(),
+            version: "1".into(),
+            makes_groups,
+            is_rootless: !makes_groups,
+        };
+        let refused = engine(EngineKind::Docker, true).check_namespaces("nginx").unwrap_err();
+        assert!(refused.remedy().contains("`network: loopback`"), "{}", refused.remedy());
+        engine(EngineKind::Podman, true).check_namespaces("nginx").unwrap();
+        engine(EngineKind::Podman, false).check_namespaces("nginx").unwrap_err();
+    }
+}

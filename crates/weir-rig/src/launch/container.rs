@@ -1,0 +1,315 @@
+//! A container of a part: made, started in the foreground, inspected and removed through the engine's program.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Resource, getegid, geteuid, getpid, getrlimit};
+
+use super::process::ProcessSpec;
+use super::spawn::Birth;
+use super::start::{LimitedBy, Started, leader_of};
+use super::{Launcher, logs};
+use crate::RigError;
+use crate::cleanup::ledger::Entry;
+use crate::cleanup::{MARK_VARIABLE, ProcessId};
+use crate::clock::mono_ns;
+use crate::engine::daemon::RUN_LABEL;
+use crate::engine::{EngineKind, Image, last_line};
+use crate::limits::{Group, GroupParent, hierarchy};
+
+/// How long an engine may take to start a container.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+const START_POLL: Duration = Duration::from_millis(10);
+/// How long its exit may take to be reported, if its process is gone.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
+
+impl Started {
+    /// Starts a part in a container of `image`. The engine limits it; weir finds its control group by its process.
+    pub(super) fn in_container(
+        launcher: &Launcher,
+        spec: &ProcessSpec,
+        image: &Image,
+        mark: &str,
+        log: &File,
+    ) -> Result<Self, RigError> {
+        if spec.namespace.is_some() {
+            image.engine().check_namespaces(&spec.name)?;
+        }
+        launcher.note(&Entry::Containers { engine: image.engine().daemon(), run: launcher.mark.clone() })?;
+        let parent = launcher.groups.as_ref().ok().filter(|_| image.engine().makes_groups());
+        match (parent, &launcher.groups) {
+            (Some(parent), _) => {
+                // Engines create groups in every hierarchy, and leave the parent. Those of the run itself are in the
+                // ledger before their children, and are removed after them.
+                let own = parent.directories(None);
+                let all = hierarchy::all_roots().into_iter().map(|root| root.join(parent.path()));
+                launcher.note(&Entry::Groups(all.filter(|directory| !own.contains(directory)).collect()))?;
+            }
+            // The container competes with the run as a whole; generator and upstream come first.
+            (None, Ok(groups)) => groups.put_first(),
+            (None, Err(_)) => {}
+        }
+        let folder = if spec.dir.starts_with(&launcher.work_dir) { &launcher.work_dir } else { &spec.dir };
+        let parent = parent.map(GroupParent::path);
+        let launched_ns = mono_ns();
+        let container = Container::make(&Wanted { spec, image, run: &launcher.mark, mark, folder, parent })?;
+        let mut start = container.start();
+        let attached = (|| {
+            start.stdout(log.try_clone()?).stderr(log.try_clone()?).stdin(Stdio::null());
+            launcher.spawner.spawn(start, Birth::default())
+        })();
+        let child = match attached {
+            Ok(child) => child,
+            Err(error) => {
+                container.remove();
+                return Err(RigError::Launch { part: spec.name.clone(), message: error.to_string() });
+            }
+        };
+        let leader = leader_of(&child);
+        let mut started = Self {
+            child,
+            leader,
+            group: None,
+            limited_by: LimitedBy::Nothing,
+            launched_ns,
+            pinned: None,
+            container: Some(container),
+        };
+        let found = launcher.note(&Entry::Process(leader)).and_then(|()| started.find(launcher, spec));
+        match found {
+            Ok(()) => Ok(started),
+            Err(error) => {
+                started.end(mark);
+                Err(error)
+            }
+        }
+    }
+
+    /// Waits until the container has started, and finds its process and control group on this host.
+    fn find(&mut self, launcher: &Launcher, spec: &ProcessSpec) -> Result<(), RigError> {
+        let Some(container) = &self.container else { return Ok(()) };
+        let failed = |message: String| RigError::Launch { part: spec.name.clone(), message };
+        let begun = Instant::now();
+        let pid = loop {
+            let has_ended = self.child.try_wait().map_err(|error| failed(error.to_string()))?.is_some();
+            match container.state() {
+                Some(State::Running(pid)) => break pid,
+                // It has started and exited; whoever awaits its readiness reports that.
+                Some(State::Exited { .. }) => return Ok(()),
+                _ if has_ended => {
+                    let said = logs::tail(&spec.log);
+                    return Err(failed(first_line(&said).to_owned()));
+                }
+                _ if begun.elapsed() > START_TIMEOUT => {
+                    return Err(failed(format!("its container did not start within {START_TIMEOUT:?}")));
+                }
+                _ => thread::sleep(START_POLL),
+            }
+        };
+        let Some(leader) = ProcessId::of(pid) else {
+            let begun = Instant::now();
+            while begun.elapsed() < EXIT_TIMEOUT {
+                if matches!(container.state(), Some(State::Exited { .. })) {
+                    return Ok(());
+                }
+                thread::sleep(START_POLL);
+            }
+            let message = "its container is not on this host: the engine runs it on another machine, whose control \
+                           groups weir cannot read";
+            return Err(failed(message.into()));
+        };
+        self.leader = leader;
+        self.group = Group::of_container(pid, &container.id);
+        if let Some(group) = &self.group {
+            launcher.note(&Entry::Groups(group.directories.clone()))?;
+            if group.has(&spec.limits) {
+                self.limited_by = LimitedBy::Cgroup(group.version);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the kernel killed a process of it for lack of memory.
+    pub(super) fn is_out_of_memory(&mut self) -> bool {
+        if self.group.as_ref().and_then(Group::oom_kills).is_some_and(|kills| kills > 0) {
+            return true;
+        }
+        // The group of a container ends with it; the engine knows.
+        let has_ended = matches!(self.child.try_wait(), Ok(Some(_)));
+        let state = || self.container.as_ref().and_then(Container::state);
+        has_ended && state() == Some(State::Exited { out_of_memory: true })
+    }
+}
+
+/// The first line that says something.
+fn first_line(text: &str) -> &str {
+    text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("its container did not start")
+}
+
+/// What a container is made of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted<'a> {
+    pub(crate) spec: &'a ProcessSpec,
+    pub(crate) image: &'a Image,
+    /// The run, and the mark of the part.
+    pub(crate) run: &'a str,
+    pub(crate) mark: &'a str,
+    /// The folder that it shares with the host, at the same path.
+    pub(crate) folder: &'a Path,
+    /// The group below which the engine creates its own; relative to the root of each hierarchy.
+    pub(crate) parent: Option<&'a Path>,
+}
+
+/// A container of a part, removed with it.
+#[derive(Debug)]
+pub(crate) struct Container {
+    image: Image,
+    name: String,
+    /// The engine's hash of it, which the names of its control groups contain.
+    pub(crate) id: String,
+}
+
+/// What the engine reports of a container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// It was made, and its process does not run yet.
+    Made,
+    /// Its first process, as this host numbers it.
+    Running(i32),
+    /// Its process has exited; whether the kernel killed it for lack of memory.
+    Exited { out_of_memory: bool },
+}
+
+impl Container {
+    /// Makes the container, without starting it.
+    pub(crate) fn make(wanted: &Wanted<'_>) -> Result<Self, RigError> {
+        let (spec, image) = (wanted.spec, wanted.image);
+        let failed = |message: String| RigError::Launch { part: spec.name.clone(), message };
+        let name = name_of(wanted);
+        let answer = image.engine().ask(&create(wanted, &name)).map_err(|error| failed(error.to_string()))?;
+        if !answer.status.success() {
+            return Err(failed(format!("{}: {}", image.engine(), last_line(&answer.errors))));
+        }
+        let id = answer.output.lines().next_back().unwrap_or_default().trim().to_owned();
+        Ok(Self { image: image.clone(), name, id })
+    }
+
+    /// The command that starts it and hands on its output until it exits; its exit code is that of the container.
+    pub(crate) fn start(&self) -> Command {
+        self.image.engine().command(&["start", "--attach", &self.name])
+    }
+
+    pub(crate) fn state(&self) -> Option<State> {
+        let format = "{{.State.Pid}} {{.State.Status}} {{.State.OOMKilled}}";
+        let answer =
+            self.image.engine().ask(&["container", "inspect", "--format", format, &self.name]).ok()?;
+        read_state(&answer.output)
+    }
+
+    /// Kills what runs in it and removes it. What remains is removed with the ledger.
+    pub(crate) fn remove(&self) {
+        let _ = self.image.engine().ask(&["rm", "--force", "--volumes", &self.name]);
+    }
+}
+
+fn read_state(text: &str) -> Option<State> {
+    let mut words = text.split_whitespace();
+    let (pid, status, out_of_memory) = (words.next()?.parse().ok()?, words.next()?, words.next()?);
+    Some(match (pid, status) {
+        (1.., _) => State::Running(pid),
+        // Docker says `created`; Podman `configured`, `initialized` and others before it.
+        (_, "exited" | "stopped" | "dead" | "removing") => {
+            State::Exited { out_of_memory: out_of_memory == "true" }
+        }
+        _ => State::Made,
+    })
+}
+
+/// A name that tells whoever lists containers which run and part it belongs to.
+fn name_of(wanted: &Wanted<'_>) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "_.-".contains(c) { c } else { '-' };
+    format!("weir-{}-{}", wanted.mark, wanted.spec.name).chars().map(plain).collect()
+}
+
+/// The arguments that make it.
+fn create(wanted: &Wanted<'_>, name: &str) -> Vec<String> {
+    let Wanted { spec, image, run, mark, folder, parent } = wanted;
+    let mut words = vec!["create".to_owned(), "--no-healthcheck".to_owned()];
+    let mut add = |option: &str, value: String| words.extend([option.to_owned(), value]);
+    add("--name", name.into());
+    add("--label", format!("{RUN_LABEL}={run}"));
+    // The image is here; another one of the same name would be another gateway.
+    add("--pull", "never".into());
+    // Its output goes to the log of the part, which is limited.
+    add("--log-driver", "none".into());
+    // A bind mount on a host with SELinux, without relabelling the host's files.
+    add("--security-opt", "label=disable".into());
+    add("--volume", format!("{0}:{0}", folder.display()));
+    add("--workdir", spec.dir.display().to_string());
+    add("--network", network(spec));
+    let engine = image.engine();
+    match (engine.is_rootless(), engine.kind()) {
+        (true, EngineKind::Docker) => add("--user", "0:0".into()),
+        (is_rootless, _) => {
+            add("--user", format!("{}:{}", geteuid().as_raw(), getegid().as_raw()));
+            if is_rootless {
+                add("--userns", "keep-id".into());
+            }
+        }
+    }
+    let variables = spec.env.iter().map(|(name, value)| format!("{name}={value}"));
+    for variable in variables.chain([format!("{MARK_VARIABLE}={mark}")]) {
+        add("--env", variable);
+    }
+    if let Some(files) = getrlimit(Resource::Nofile).maximum {
+        add("--ulimit", format!("nofile={files}:{files}"));
+    }
+    add("--pids-limit", "-1".into());
+    if let Some(cpus) = spec.limits.cpus {
+        add("--cpus", cpus.to_string());
+    }
+    if let Some(bytes) = spec.limits.memory_bytes {
+        add("--memory", format!("{bytes}b"));
+        // Memory and swap together, as weir's own groups: swapping would evade the limit.
+        add("--memory-swap", format!("{bytes}b"));
+    }
+    if let Some(cpus) = &spec.cpus {
+        let cpus: Vec<String> = cpus.iter().map(usize::to_string).collect();
+        add("--cpuset-cpus", cpus.join(","));
+    }
+    if let Some(parent) = parent {
+        add("--cgroup-parent", PathBuf::from("/").join(parent).display().to_string());
+    }
+    let (program, arguments) =
+        spec.command.split_first().map_or(("", &[][..]), |(first, rest)| (first.as_str(), rest));
+    add("--entrypoint", program.into());
+    words.push(image.reference());
+    words.extend(arguments.iter().cloned());
+    words
+}
+
+/// The network of the host, or that of the part by its open file in this process.
+fn network(spec: &ProcessSpec) -> String {
+    match &spec.namespace {
+        None => "host".into(),
+        Some(namespace) => format!("ns:/proc/{}/fd/{}", getpid().as_raw_nonzero(), namespace.descriptor()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_of_containers_are_read() {
+        assert_eq!(read_state("0 created false\n"), Some(State::Made));
+        assert_eq!(read_state("0 configured false\n"), Some(State::Made));
+        assert_eq!(read_state("4711 running false\n"), Some(State::Running(4711)));
+        assert_eq!(read_state("0 exited true\n"), Some(State::Exited { out_of_memory: true }));
+        assert_eq!(read_state("0 exited false\n"), Some(State::Exited { out_of_memory: false }));
+        assert_eq!(read_state("\n"), None);
+    }
+}
