@@ -172,16 +172,19 @@ pub(crate) fn pids_in(directory: &Path) -> Vec<i32> {
     text.lines().filter_map(|line| line.trim().parse().ok()).collect()
 }
 
-/// Removes empty control groups; returns whether all are gone. The kernel keeps a group busy for a moment after its
-/// last process exits.
+/// Removes control groups without processes, with their children; returns whether all are gone. The kernel keeps a group
+/// busy for a moment after its last process exits.
 pub(crate) fn remove_groups(directories: &[PathBuf]) -> bool {
-    wait_until(|| {
-        directories
-            .iter()
-            .filter(|directory| fs::remove_dir(directory).is_err() && directory.exists())
-            .count()
-            == 0
-    })
+    wait_until(|| directories.iter().filter(|directory| !remove_group(directory)).count() == 0)
+}
+
+/// Engines leave groups of their own below those of a run.
+fn remove_group(directory: &Path) -> bool {
+    let children = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
+    children.filter(|path| path.is_dir()).for_each(|child| {
+        remove_group(&child);
+    });
+    fs::remove_dir(directory).is_ok() || !directory.exists()
 }
 
 /// Removes a folder with its content; returns whether it is gone.

@@ -5,10 +5,11 @@ use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use rustix::process::{Resource, getrlimit};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-use super::{Engine, last_line};
+use super::{Engine, complaint};
 use crate::RigError;
 use crate::ask::{Answer, ask};
 
@@ -16,6 +17,8 @@ use crate::ask::{Answer, ask};
 const PULL_TIMEOUT: Duration = Duration::from_secs(1800);
 /// The exit codes of engines for a program that the image does not contain, or that cannot be executed.
 const NO_PROGRAM: [i32; 2] = [126, 127];
+/// Those, and the exit code for errors of the engine itself.
+const FAILED: [i32; 3] = [125, 126, 127];
 
 /// The name of an image, as engines take it: `nginx:1.29`, `registry.example/team/nginx:1.29@sha256:..`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -123,7 +126,7 @@ impl Engine {
         };
         match pulled {
             Err(error) => return Err(failed(&error.to_string())),
-            Ok(answer) if !answer.status.success() => return Err(failed(last_line(&answer.errors))),
+            Ok(answer) if !answer.status.success() => return Err(failed(complaint(&answer.errors))),
             Ok(_) => {}
         }
         self.known(name).ok_or_else(|| failed("the engine does not list it"))
@@ -136,8 +139,11 @@ impl Engine {
         let mut words = answer.output.split_whitespace();
         let id = words.next().filter(|_| answer.status.success())?;
         let id = id.strip_prefix("sha256:").unwrap_or(id).to_owned();
-        // A name can have digests in several registries; they are all of the same image.
-        let digest = words.find_map(|word| word.split_once('@')).map(|(_, digest)| digest.to_owned());
+        // A name can have digests in several registries; they are all of the same image. Podman gives one to images of
+        // this host, too.
+        let mut digests =
+            words.filter(|word| !word.starts_with("localhost/")).filter_map(|word| word.split_once('@'));
+        let digest = digests.next().map(|(_, digest)| digest.to_owned());
         Some(Image { engine: self.clone(), name: name.clone(), id, digest })
     }
 
@@ -156,9 +162,11 @@ impl Engine {
         static ASKED: AtomicU32 = AtomicU32::new(0);
         let name = format!("weir-version-{}-{}", std::process::id(), ASKED.fetch_add(1, Ordering::Relaxed));
         let reference = image.reference();
-        let fixed =
-            ["run", "--rm", "--name", &name, "--network", "none", "--entrypoint", program, &reference];
-        let all: Vec<&str> = fixed.into_iter().chain(arguments.iter().map(String::as_str)).collect();
+        let limits = open_files();
+        let mut all = vec!["run", "--rm", "--name", &name, "--network", "none", "--entrypoint", program];
+        all.extend(limits.iter().map(String::as_str));
+        all.push(&reference);
+        all.extend(arguments.iter().map(String::as_str));
         let answer = ask(self.command(&all), timeout);
         if !answer.as_ref().is_ok_and(|answer| answer.status.success()) {
             let _ = self.ask(&["rm", "--force", &name]);
@@ -168,15 +176,27 @@ impl Engine {
             message: format!("`{program}` in the image {} does not exit: {error}", image.name),
             remedy: "use another image".into(),
         })?;
-        match answer.status.code() {
-            Some(code) if NO_PROGRAM.contains(&code) => Err(RigError::Image {
-                part: part.into(),
-                message: format!("the image {} does not contain the program `{program}`", image.name),
-                remedy: "use another image, or name the program's path in the image (`binary:`)".into(),
-            }),
-            _ => Ok(answer),
-        }
+        let is_missing =
+            ["not found", "no such file"].iter().any(|words| answer.errors.to_lowercase().contains(words));
+        let message = match answer.status.code() {
+            Some(code) if NO_PROGRAM.contains(&code) && is_missing => {
+                format!("the image {} does not contain the program `{program}`", image.name)
+            }
+            Some(code) if FAILED.contains(&code) => {
+                format!("cannot run `{program}` of the image {}: {}", image.name, complaint(&answer.errors))
+            }
+            _ => return Ok(answer),
+        };
+        let remedy = "use another image, or name the program's path in the image (`binary:`)".into();
+        Err(RigError::Image { part: part.into(), message, remedy })
     }
+}
+
+/// The option that gives a container the limit on open files of this process, which decides how many connections a gateway
+/// can hold. Engines have a limit of their own, which a host may not allow.
+pub(crate) fn open_files() -> Vec<String> {
+    let limit = getrlimit(Resource::Nofile).maximum;
+    limit.into_iter().flat_map(|limit| ["--ulimit".to_owned(), format!("nofile={limit}:{limit}")]).collect()
 }
 
 #[cfg(test)]

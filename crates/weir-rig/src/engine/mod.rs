@@ -20,6 +20,7 @@ use crate::ask::{Answer, ask};
 use crate::host::is_executable;
 
 use daemon::Daemon;
+pub(crate) use image::open_files;
 pub use image::{Image, ImageName};
 
 /// How long the engine may take for anything but a pull.
@@ -126,14 +127,14 @@ impl Engine {
         let info =
             asked(&program, &["info", "--format", format]).map_err(|error| format!("{name}: {error}"))?;
         if !info.status.success() {
-            return Err(format!("{name}: {}", last_line(&info.errors)));
+            return Err(format!("{name}: {}", complaint(&info.errors)));
         }
         let mut fields = info.output.trim().splitn(3, '|');
         let mut field = || fields.next().unwrap_or_default();
         let (version, driver, security) = (field().to_owned(), field(), field());
         if version.is_empty() {
             // Docker's client prints an empty version for a daemon that does not respond.
-            return Err(format!("{name}: {}", last_line(&info.errors)));
+            return Err(format!("{name}: {}", complaint(&info.errors)));
         }
         let is_rootless = match kind {
             EngineKind::Docker => security.contains("name=rootless"),
@@ -209,10 +210,11 @@ fn on_path(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| is_executable(file))
 }
 
-/// The last line of an engine's error that says something.
-pub(crate) fn last_line(errors: &str) -> &str {
-    let mut lines = errors.lines().map(str::trim).filter(|line| !line.is_empty());
-    lines.next_back().unwrap_or("it does not respond")
+/// The error among the lines that an engine prints, some of which are hints and warnings.
+pub(crate) fn complaint(errors: &str) -> &str {
+    let lines = || errors.lines().map(str::trim).filter(|line| !line.is_empty());
+    let error = lines().rfind(|line| line.contains("rror"));
+    error.or_else(|| lines().next_back()).unwrap_or("it does not respond")
 }
 
 #[cfg(test)]
@@ -223,8 +225,10 @@ mod tests {
     fn an_engine_that_is_not_here_is_named() {
         assert_eq!("podman".parse(), Ok(EngineKind::Podman));
         assert!("lxc".parse::<EngineKind>().unwrap_err().contains("use docker or podman"));
-        assert_eq!(last_line("Error: one\n\n  two \n\n"), "two");
-        assert_eq!(last_line(" \n"), "it does not respond");
+        let said = "docker: Error response from daemon: x\n\nRun 'docker run --help' for more information\n";
+        assert_eq!(complaint(said), "docker: Error response from daemon: x");
+        assert_eq!(complaint("one\n\n  two \n\n"), "two");
+        assert_eq!(complaint(" \n"), "it does not respond");
         let engines = Engines { wanted: None, found: Err("docker is not on PATH".to_owned()).into() };
         let error = engines.engine("nginx").unwrap_err();
         assert_eq!(error.to_string(), "nginx: no container engine responds: docker is not on PATH");

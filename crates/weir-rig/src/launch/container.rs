@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Resource, getegid, geteuid, getpid, getrlimit};
+use rustix::process::{getegid, geteuid, getpid};
 
 use super::process::ProcessSpec;
 use super::spawn::Birth;
@@ -17,7 +17,7 @@ use crate::cleanup::ledger::Entry;
 use crate::cleanup::{MARK_VARIABLE, ProcessId};
 use crate::clock::mono_ns;
 use crate::engine::daemon::RUN_LABEL;
-use crate::engine::{EngineKind, Image, last_line};
+use crate::engine::{EngineKind, Image, complaint, open_files};
 use crate::limits::{Group, GroupParent, hierarchy};
 
 /// How long an engine may take to start a container.
@@ -191,7 +191,7 @@ impl Container {
         let name = name_of(wanted);
         let answer = image.engine().ask(&create(wanted, &name)).map_err(|error| failed(error.to_string()))?;
         if !answer.status.success() {
-            return Err(failed(format!("{}: {}", image.engine(), last_line(&answer.errors))));
+            return Err(failed(format!("{}: {}", image.engine(), complaint(&answer.errors))));
         }
         let id = answer.output.lines().next_back().unwrap_or_default().trim().to_owned();
         Ok(Self { image: image.clone(), name, id })
@@ -264,9 +264,6 @@ fn create(wanted: &Wanted<'_>, name: &str) -> Vec<String> {
     for variable in variables.chain([format!("{MARK_VARIABLE}={mark}")]) {
         add("--env", variable);
     }
-    if let Some(files) = getrlimit(Resource::Nofile).maximum {
-        add("--ulimit", format!("nofile={files}:{files}"));
-    }
     add("--pids-limit", "-1".into());
     if let Some(cpus) = spec.limits.cpus {
         add("--cpus", cpus.to_string());
@@ -286,6 +283,7 @@ fn create(wanted: &Wanted<'_>, name: &str) -> Vec<String> {
     let (program, arguments) =
         spec.command.split_first().map_or(("", &[][..]), |(first, rest)| (first.as_str(), rest));
     add("--entrypoint", program.into());
+    words.extend(open_files());
     words.push(image.reference());
     words.extend(arguments.iter().cloned());
     words
