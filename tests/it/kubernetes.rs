@@ -7,7 +7,8 @@ use serde_json::Value;
 use crate::program::{finish, json, text, the_host, weir};
 use crate::run::{assert_reconciled, measurements};
 
-const DRIVERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/it/drivers");
+/// Parts of a driver are in two folders.
+const PARTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/it");
 
 /// Reads and creates ConfigMaps by clients that show what `topology` says.
 fn api_scenario(topology: &str) -> String {
@@ -114,12 +115,12 @@ fn a_gateway_learns_its_routes_from_an_api_server_and_hears_of_changes() {
     let folder = folder.path();
     let own = folder.join("drivers/over-kubernetes");
     std::fs::create_dir_all(&own).unwrap();
-    let from = Path::new(DRIVERS);
+    let from = Path::new(PARTS);
     for file in [
         "over-kubernetes/driver.yaml",
         "over-kubernetes/follow.py",
         "over-kubernetes/routes.yaml",
-        "over-nats/gateway.py",
+        "drivers/over-nats/gateway.py",
     ] {
         let file = from.join(file);
         std::fs::copy(&file, own.join(file.file_name().unwrap())).unwrap();
