@@ -2,8 +2,8 @@
 //! a planned fault has stopped the service are events of the load.
 //!
 //! The interval counts from the start of each load, so that registrations fall at the same times of a load in every repeat,
-//! and a load that is shorter has none. Gateways drop routes that are not registered again in time: before a load, weir
-//! itself registers routes whose last registration is half an interval ago.
+//! and a load that is shorter has none. Gateways drop routes that are not registered again in time: weir registers them
+//! before a load if one and a half intervals would pass otherwise.
 
 use std::time::Duration;
 
@@ -79,10 +79,11 @@ pub(super) fn prepare(gateway: &Gateway<'_>) -> Result<Option<Box<dyn Disturbanc
 }
 
 impl Registrations {
-    /// Registers all routes unless the last registration is recent.
-    fn refresh(&mut self) -> Result<(), CellError> {
+    /// Registers all routes unless the last registration is recent; `longest` is that of the next load.
+    fn refresh(&mut self, longest: Option<Duration>) -> Result<(), CellError> {
         let now_ns = mono_ns();
-        if !is_due(self.last_ns, now_ns, self.spec.every_ns) {
+        let age = Duration::from_nanos(now_ns.saturating_sub(self.last_ns));
+        if !is_due(age, longest, self.every) {
             return Ok(());
         }
         let Publication { service, messages, gap, .. } = &self.publication;
@@ -97,9 +98,10 @@ impl Registrations {
     }
 }
 
-/// Whether routes are registered before a load.
-fn is_due(last_ns: u64, now_ns: u64, every_ns: u64) -> bool {
-    now_ns.saturating_sub(last_ns) >= every_ns / 2
+/// Whether routes that were registered `age` ago are registered before a load. The next chance comes behind the load, or
+/// within it after an interval.
+fn is_due(age: Duration, longest: Option<Duration>, every: Duration) -> bool {
+    age + longest.map_or(every, |longest| longest.min(every)) > every * 3 / 2
 }
 
 impl Disturbance for Registrations {
@@ -109,8 +111,9 @@ impl Disturbance for Registrations {
 
     fn start(&mut self, load: &mut LoadContext<'_>) -> Result<(), CellError> {
         self.record = PublishRecord::default();
-        self.refresh()?;
-        if plan::longest(&self.scenario, load.load).is_some_and(|longest| longest < self.every) {
+        let longest = plan::longest(&self.scenario, load.load);
+        self.refresh(longest)?;
+        if longest.is_some_and(|longest| longest < self.every) {
             return Ok(());
         }
         self.process.start(load, &self.spec)
@@ -164,9 +167,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn routes_are_registered_before_a_load_once_they_are_half_an_interval_old() {
-        const EVERY_NS: u64 = 60_000_000_000;
-        let is_due = |age_s: u64| is_due(7, 7 + age_s * 1_000_000_000, EVERY_NS);
-        assert_eq!([0, 29, 30, 90].map(is_due), [false, false, true, true]);
+    fn routes_are_registered_before_a_load_that_would_let_them_grow_old() {
+        let is_due = |age_s, longest_s: Option<u64>| {
+            let of = Duration::from_secs;
+            is_due(of(age_s), longest_s.map(of), of(60))
+        };
+        // A load that is longer registers them after 60 s, as does one of unknown length.
+        assert_eq!([0, 30, 31].map(|age_s| is_due(age_s, Some(100))), [false, false, true]);
+        assert_eq!([0, 30, 31].map(|age_s| is_due(age_s, None)), [false, false, true]);
+        assert_eq!([0, 80, 81].map(|age_s| is_due(age_s, Some(10))), [false, false, true]);
     }
 }
