@@ -279,3 +279,28 @@ fn a_gateway_that_dies_in_its_container_is_reported_with_its_log() {
     assert!(outcome["log_tail"].as_str().unwrap().contains("unknown directive \"nonsense\""), "{outcome}");
     engine.await_nothing_left(&yard);
 }
+
+#[test]
+fn an_upstream_that_is_killed_in_its_container_returns_and_its_cpu_time_goes_on() {
+    let Some(engine) = Engine::start() else { return };
+    let _host = the_host();
+    let yard = Yard::new();
+    driver(&yard);
+    let faults =
+        "faults:\n  - { at: 600ms, replica: 1, do: kill }\n  - { at: 1200ms, replica: 1, do: return }\n";
+    scenario(&yard, "[nginx]", faults);
+    let more = ["--images", "--set", "origin.driver=boxed", "--set", "duration=4s", "--set", "timeout=1s"];
+    let result = json(&wait(yard.start(engine.weir(&yard, &[&RUN[..], &more].concat()))));
+    let all = measurements(&result, "nginx");
+    let [steady] = all.as_slice() else { panic!("one load: {all:?}") };
+    let done: Vec<&str> =
+        steady["faults"].as_array().unwrap().iter().map(|fault| fault["action"].as_str().unwrap()).collect();
+    assert_eq!(done, ["kill", "return"]);
+    // Requests fail while it is gone, and are answered before and after.
+    let whole = &steady["record"]["whole"];
+    let of = |field: &str| whole[field].as_u64().unwrap();
+    assert!(of("unexpected") > 0 && of("completed") > of("unexpected"), "{whole}");
+    let usage = &steady["usage"]["origin"];
+    assert!(usage["cpu_cores"].as_f64().unwrap() > 0.0, "{usage}");
+    engine.await_nothing_left(&yard);
+}

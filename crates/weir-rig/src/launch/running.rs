@@ -191,9 +191,9 @@ impl Running {
         self.started.group.as_ref()
     }
 
-    /// Whether a restart gives it a control group that was not sampled before.
-    pub(crate) fn is_sampled_anew(&self) -> bool {
-        self.started.group.is_none() || self.started.container.is_some()
+    /// Whether it runs in a container, which has a new control group after each start.
+    pub(crate) fn is_in_container(&self) -> bool {
+        self.started.container.is_some()
     }
 
     pub(crate) fn namespace(&self) -> Option<&Namespace> {

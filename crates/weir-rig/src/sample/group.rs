@@ -66,6 +66,35 @@ pub(crate) struct GroupReader {
     /// Those of the group and of its children: an engine can put a container into a child of its group.
     procs: Vec<Kept>,
     buffer: Vec<u8>,
+    /// What groups of the part before this one have used; a container that starts again has a new one.
+    ended: CpuCounters,
+    /// All that the part has used, when the group was last read.
+    last: CpuCounters,
+}
+
+/// The counters of CPU time of a sample.
+#[derive(Clone, Copy, Debug, Default)]
+struct CpuCounters([Option<u64>; 6]);
+
+impl CpuCounters {
+    fn of(sample: &PartSample) -> Self {
+        let PartSample { cpu_ns, user_ns, system_ns, throttled_ns, periods, periods_throttled, .. } = *sample;
+        Self([cpu_ns, user_ns, system_ns, throttled_ns, periods, periods_throttled])
+    }
+
+    /// These counters beside those of a group that has ended.
+    fn after(self, ended: Self) -> Self {
+        let mut sums = self.0;
+        for (sum, before) in sums.iter_mut().zip(ended.0) {
+            *sum = sum.map(|now| now + before.unwrap_or(0));
+        }
+        Self(sums)
+    }
+
+    fn put(self, sample: PartSample) -> PartSample {
+        let [cpu_ns, user_ns, system_ns, throttled_ns, periods, periods_throttled] = self.0;
+        PartSample { cpu_ns, user_ns, system_ns, throttled_ns, periods, periods_throttled, ..sample }
+    }
 }
 
 impl GroupReader {
@@ -88,7 +117,14 @@ impl GroupReader {
             threads: open("pids.current"),
             procs: procs(group),
             buffer: Vec::new(),
+            ended: CpuCounters::default(),
+            last: CpuCounters::default(),
         }
+    }
+
+    /// Reads the group of `next` from now on; the counters go on.
+    pub(crate) fn follow(&mut self, next: Self) {
+        *self = Self { ended: self.last, last: self.last, ..next };
     }
 
     /// A sample, and the processes in the group.
@@ -97,6 +133,11 @@ impl GroupReader {
             CgroupVersion::V1 => self.cpu_v1(),
             CgroupVersion::V2 => self.cpu_v2(),
         };
+        if sample.cpu_ns.is_some() {
+            self.last = CpuCounters::of(&sample).after(self.ended);
+        }
+        // The group of a container ends with it. Then it holds no memory or files, but its CPU time still counts.
+        sample = self.last.put(sample);
         let buffer = &mut self.buffer;
         let [inactive, active] = match self.version {
             CgroupVersion::V1 => ["total_inactive_file", "total_active_file"],

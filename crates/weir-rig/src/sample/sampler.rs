@@ -28,6 +28,8 @@ pub struct Sampler {
 #[derive(Debug)]
 enum Message {
     Join(Box<Joining>),
+    /// Read the part with this name from a new control group.
+    Follow(String, Box<GroupReader>),
     /// Take a snapshot of the processes outside the rig with the first sample after this time.
     LookAt(Instant),
 }
@@ -103,6 +105,13 @@ impl Sampler {
                         // Its interfaces already have counts.
                         take(&mut readers, &mut host, false, &mut samples);
                     }
+                    Ok(Message::Follow(name, next)) => {
+                        // Its processes before are gone, and with them the group.
+                        let reader = samples.place(&name).and_then(|place| readers.get_mut(place));
+                        if let Some(PartReader { source: Source::Group(reader), .. }) = reader {
+                            reader.follow(*next);
+                        }
+                    }
                     Err(RecvTimeoutError::Disconnected) => break,
                 }
             }
@@ -128,11 +137,16 @@ impl Sampler {
         let _ = self.messages.send(Message::Join(Box::new(joining)));
     }
 
-    /// Continues with `part` after a crash and restart. Its control group is still sampled; without one, or in a new
-    /// container, it is sampled as a new part.
+    /// Continues with `part` after a crash and restart. Its control group is still sampled, and that of a new container
+    /// from now on; without one, it is sampled as a new part.
     pub fn rejoin(&self, part: &Running) {
-        if part.is_sampled_anew() {
-            self.join(part);
+        match part.group() {
+            Some(_) if !part.is_in_container() => {}
+            Some(group) => {
+                let next = GroupReader::open(group, part.limit_cpus().is_some());
+                let _ = self.messages.send(Message::Follow(part.name().into(), Box::new(next)));
+            }
+            None => self.join(part),
         }
     }
 

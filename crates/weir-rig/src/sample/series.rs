@@ -43,6 +43,11 @@ impl Samples {
         self.ticks.push(tick);
     }
 
+    /// The place of the part with this name in samples.
+    pub(super) fn place(&self, part: &str) -> Option<usize> {
+        self.parts.iter().position(|known| known.name == part)
+    }
+
     /// Adds a part that was launched at `launched_ns`. In earlier samples it has used nothing.
     pub(crate) fn join(&mut self, part: PartSeries, launched_ns: u64) {
         let unlaunched = PartSample::unlaunched(part.limit_cpus.is_some());
@@ -56,7 +61,7 @@ impl Samples {
 
     /// The resources that `part` used between two times; `None` if the samples do not cover the span.
     pub fn usage(&self, part: &str, from_ns: u64, to_ns: u64) -> Option<Usage> {
-        let index = self.parts.iter().position(|known| known.name == part)?;
+        let index = self.place(part)?;
         let grown = |field: fn(&PartSample) -> Option<u64>| {
             self.grown(from_ns, to_ns, |tick| field(tick.parts.get(index)?))
         };
