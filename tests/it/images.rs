@@ -31,8 +31,16 @@ impl Engine {
         }
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name).display().to_string();
-        let mut command = with_path(Command::new("dockerd"));
-        command.args(["--bridge=none", "--iptables=false", "--host", &format!("unix://{}", at("socket"))]);
+        // In a mount namespace of its own, since it leaves mounts behind.
+        let mut command = with_path(Command::new("unshare"));
+        command.args([
+            "--mount",
+            "dockerd",
+            "--bridge=none",
+            "--iptables=false",
+            "--host",
+            &format!("unix://{}", at("socket")),
+        ]);
         command.args(["--data-root", &at("data"), "--exec-root", &at("exec"), "--pidfile", &at("pid")]);
         let log = fs::File::create(at("log")).unwrap();
         command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
