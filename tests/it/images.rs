@@ -125,7 +125,7 @@ fn driver(yard: &Yard) {
         let said = fs::read_to_string(entry.path()).unwrap();
         let own = said
             .replace("binary:\n  name: nginx\n", &format!("binary:\n  name: {PROGRAM}\n"))
-            .replace("image: docker.io/library/nginx:1.29", &format!("image: {IMAGE}"));
+            .replace("image: nginx:1.29", &format!("image: {IMAGE}"));
         fs::write(folder.join(entry.file_name()), own).unwrap();
     }
 }

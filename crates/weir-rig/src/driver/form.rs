@@ -79,7 +79,7 @@ pub struct BinaryFile {
     pub version: Option<VersionFile>,
     /// How to get it, as a sentence.
     pub get: String,
-    /// The image that contains it, with its tag and, if it is fixed, its digest: `docker.io/library/nginx:1.29`. For hosts
+    /// The image that contains it, with its tag and, if it is fixed, its digest: `nginx:1.29`. For hosts
     /// with a container engine and without the binary.
     pub image: Option<ImageName>,
 }
