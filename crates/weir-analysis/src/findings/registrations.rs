@@ -5,7 +5,7 @@ use weir_results::{Event, Reason, Registration, Role};
 use super::model::{Column, Finding, KEEP, Row, Table, Unit, Value};
 use super::{Finder, Former, Measured};
 use crate::figures::figure::{Figure, Range, Repeated, Sample};
-use crate::figures::quantity::{counted, time_ns};
+use crate::figures::quantity::{counted, number, time_ns};
 use crate::figures::seconds::{Seconds, of_phase};
 use crate::headroom::ratio;
 use crate::points::axes::with_axes;
@@ -143,7 +143,7 @@ fn row(group: &Group<'_>, gateway: &str, repeats: &Repeats<'_>) -> Option<(Row, 
 }
 
 fn times(ratio: &Figure) -> String {
-    with_interval(ratio, |value| format!("{value:.2}"))
+    with_interval(ratio, number)
 }
 
 /// The repeat in two parts; `None` if all or none of its seconds have a registration, or they differ in their load.
