@@ -138,8 +138,13 @@ fn sentence(shared: &RouteCost, many: &Place<'_>, cost: &Cost) -> String {
     let times = |of: &str, figure: &Figure| format!("{of} {} times", with_interval(figure, number));
     let mut ratios = vec![times("memory is", &cost.memory), times("CPU time per request", &cost.cpu)];
     ratios.extend(cost.capacity.as_ref().map(|capacity| times("capacity", capacity)));
+    // Less memory with more routes is no cost of a route.
+    let each = match cost.memory_each.mean {
+        Some(_) => format!(", {} for each further one", with_interval(&cost.memory_each, bytes)),
+        None => String::new(),
+    };
     format!(
-        "{}, {}: with {} {}, {} that with {}. Memory is {}, {} for each further one.",
+        "{}, {}: with {} {}, {} that with {}. Memory is {}{each}.",
         with_axes(&shared.gateway, &shared.axes),
         shared.load,
         count(shared.many),
@@ -147,6 +152,5 @@ fn sentence(shared: &RouteCost, many: &Place<'_>, cost: &Cost) -> String {
         join(&ratios),
         count(shared.few),
         with_interval(&many.row.memory_bytes_peak, bytes),
-        with_interval(&cost.memory_each, bytes),
     )
 }
