@@ -61,10 +61,8 @@ pub enum KubeError {
 /// How to reach a Kubernetes API.
 #[derive(Clone, Debug)]
 pub struct Access {
-    /// Its address.
+    /// Its address, which its certificate must be for.
     pub address: SocketAddr,
-    /// The name that its certificate must be for; that of the address if absent.
-    pub server_name: Option<String>,
     /// The certificate of its authority, PEM.
     pub ca: PathBuf,
     /// The client's certificate, PEM.
@@ -133,7 +131,6 @@ impl Cluster {
             client_key: text(&access.key),
             ..AuthInfo::default()
         };
-        config.tls_server_name.clone_from(&access.server_name);
         config.connect_timeout = Some(timeout);
         config.read_timeout = Some(timeout);
         config.write_timeout = Some(timeout);
@@ -400,13 +397,7 @@ mod tests {
     fn files_that_are_missing_and_servers_that_are_not_there_are_errors() {
         let path = |name: &str| PathBuf::from(format!("/nonexistent/{name}"));
         let address: SocketAddr = "127.0.0.1:1".parse().expect("it is one");
-        let access = Access {
-            address,
-            server_name: None,
-            ca: path("ca"),
-            certificate: path("client"),
-            key: path("client.key"),
-        };
+        let access = Access { address, ca: path("ca"), certificate: path("client"), key: path("client.key") };
         let error = Cluster::connect(&access, Duration::from_secs(1), || {}).expect_err("no file is there");
         assert!(
             error.to_string().starts_with("cannot connect to the Kubernetes API at 127.0.0.1:1: "),

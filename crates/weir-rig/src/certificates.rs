@@ -35,6 +35,9 @@ const DOMAINS: &str = "domains";
 /// The common name of the client certificate.
 pub(crate) const CLIENT: &str = "weir rig client";
 
+/// This host by name and address.
+pub(crate) const LOCAL_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
+
 /// Length of a token; it has as many bits as a random UUID.
 const TOKEN_LETTERS: usize = 32;
 
@@ -268,7 +271,7 @@ fn dated(mut params: CertificateParams) -> CertificateParams {
 fn names(hosts: &[String]) -> Vec<String> {
     let hosts: BTreeSet<String> = hosts.iter().map(|host| host.to_ascii_lowercase()).collect();
     if hosts.is_empty() {
-        return ["localhost", "127.0.0.1", "::1"].map(str::to_owned).to_vec();
+        return LOCAL_NAMES.map(str::to_owned).to_vec();
     }
     if hosts.len() <= NAMES_MAX {
         return hosts.into_iter().collect();

@@ -144,7 +144,7 @@ fn of_the_phase(repeats: &Repeats<'_>) -> Figure {
     Figure::of(repeats.judged("p99", &|repeat| of_phase(repeat.measurement).latency_ns(0.99)))
 }
 
-/// The time until changes were in force.
+/// The time until changes took effect.
 fn in_force_after(repeats: &Repeats<'_>, is_counted: impl Fn(&RouteChange) -> bool) -> Figure {
     let of = |repeat: &Repeat<'_>| repeat.judged_time(seen_after_ns(repeat.measurement, &is_counted));
     Figure::of(repeats.iter().map(of).collect())

@@ -179,7 +179,7 @@ impl<'a> Repeat<'a> {
         }
     }
 
-    /// A time that depends on the host alone, such as that until a change is in force.
+    /// A time that depends on the host alone, such as the time until a change takes effect.
     /// Noise can only have made it longer.
     pub(crate) fn judged_time(&self, sample: Sample) -> Repeated {
         let repeat = self.cell.key.repeat;

@@ -1,11 +1,12 @@
 //! Talks to Kubernetes APIs of services and gateways. Needs the feature `kubernetes`.
 
-use std::net::SocketAddr;
-
 use serde_json::Value;
 use weir_rig::{AwaitedObject, KubeEndpoint, Namespace, Tokens};
 
-use super::error::{CellError, failed};
+use super::error::CellError;
+#[cfg(not(feature = "kubernetes"))]
+use super::error::failed;
+use super::network::parsed_address;
 
 /// Whether this build can talk to a Kubernetes API.
 pub(crate) const IS_SUPPORTED: bool = cfg!(feature = "kubernetes");
@@ -28,16 +29,10 @@ impl KubeClient {
         namespace: Option<&Namespace>,
     ) -> Result<Self, CellError> {
         let KubeEndpoint { address, ca, certificate, key } = endpoint.clone();
-        let access = weir_kube::Access { address, server_name: None, ca, certificate, key };
-        let namespace = namespace.cloned();
-        let enter = move || {
-            if let Some(namespace) = &namespace {
-                // If it fails, the connection is refused, which says so.
-                let _ = namespace.enter();
-            }
-        };
-        let cluster = weir_kube::Cluster::connect(&access, weir_kube::TIMEOUT, enter)
-            .map_err(|error| refused(part, &error))?;
+        let access = weir_kube::Access { address, ca, certificate, key };
+        let cluster =
+            weir_kube::Cluster::connect(&access, weir_kube::TIMEOUT, Namespace::entering(namespace))
+                .map_err(|error| refused(part, &error))?;
         Ok(Self { cluster, part: part.to_owned() })
     }
 
@@ -110,11 +105,7 @@ pub(crate) fn endpoint_of(
     service: &str,
     output: impl Fn(&str) -> Result<String, CellError>,
 ) -> Result<KubeEndpoint, CellError> {
-    let address = output("address")?;
-    let address: SocketAddr = address.parse().map_err(|_| {
-        let message = format!("service `{service}`: the output `address` is `{address}`, not IP:PORT");
-        failed("render", &message, "use a form like \"{{ api }}\" in its service.yaml", "")
-    })?;
+    let address = parsed_address(service, &output("address")?, "{{ api }}")?;
     let file = |name: &str| Ok::<_, CellError>(output(name)?.into());
     Ok(KubeEndpoint { address, ca: file("ca")?, certificate: file("certificate")?, key: file("key")? })
 }

@@ -302,9 +302,8 @@ impl LoadRunner<'_> {
             let origin = origin.map(|count| own.subtracted_from_origin(count, sent));
             let agree = [gateway, origin].into_iter().flatten().all(|count| count == sent);
             equal = if last.as_ref() == Some(&now) { equal + 1 } else { 0 };
-            let origin_by_kind = now.origin_by_kind_since(&before);
-            last = Some(now);
             if agree || equal >= SETTLED_READINGS || Instant::now() >= deadline {
+                let origin_by_kind = now.origin_by_kind_since(&before);
                 return Ok(Counters {
                     generator_sent: sent,
                     generator_uncertain: record.whole_uncertain,
@@ -314,6 +313,7 @@ impl LoadRunner<'_> {
                     origin_by_kind,
                 });
             }
+            last = Some(now);
             thread::sleep(SETTLE_EVERY);
         }
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use weir_rig::{Namespace, Rig};
 
-use super::error::CellError;
+use super::error::{CellError, failed};
 use super::ports::Ports;
 use crate::scenario::{Network, Scenario};
 
@@ -129,6 +129,14 @@ impl<'a> CellNetwork<'a> {
             Self::Namespaces { generator, .. } => Some(generator.clone()),
         }
     }
+}
+
+/// The output `address` of a service, parsed; `example` is a correct form of it.
+pub(crate) fn parsed_address(service: &str, address: &str, example: &str) -> Result<SocketAddr, CellError> {
+    address.parse().map_err(|_| {
+        let message = format!("service `{service}`: the output `address` is `{address}`, not IP:PORT");
+        failed("render", &message, &format!("use a form like {example:?} in its service.yaml"), "")
+    })
 }
 
 fn on_loopback(listen: SocketAddr, ports: &Ports) -> Result<Listener, CellError> {

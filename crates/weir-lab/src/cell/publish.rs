@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use weir_rig::{Message, Namespace};
 
-use super::error::{CellError, failed};
+use super::error::CellError;
+#[cfg(not(feature = "nats"))]
+use super::error::failed;
+use super::network::parsed_address;
 
 /// Whether this build can publish.
 pub(crate) const IS_SUPPORTED: bool = cfg!(feature = "nats");
@@ -25,28 +28,19 @@ impl Publisher {
         address: &str,
         namespace: Option<&Namespace>,
     ) -> Result<Self, CellError> {
-        let address: SocketAddr = address.parse().map_err(|_| {
-            let message = format!("service `{service}`: the output `address` is `{address}`, not IP:PORT");
-            failed("render", &message, "use a form like \"{{ client }}\" in its service.yaml", "")
-        })?;
-        Self::open(service, address, namespace.cloned())
+        Self::open(service, parsed_address(service, address, "{{ client }}")?, namespace)
     }
 
     #[cfg(feature = "nats")]
-    fn open(service: &str, address: SocketAddr, namespace: Option<Namespace>) -> Result<Self, CellError> {
-        let enter = move || {
-            if let Some(namespace) = &namespace {
-                // If it fails, the connection is refused, which says so.
-                let _ = namespace.enter();
-            }
-        };
-        let publisher = weir_nats::Publisher::connect(address, weir_nats::TIMEOUT, enter)
-            .map_err(|error| unpublished(service, &error))?;
+    fn open(service: &str, address: SocketAddr, namespace: Option<&Namespace>) -> Result<Self, CellError> {
+        let publisher =
+            weir_nats::Publisher::connect(address, weir_nats::TIMEOUT, Namespace::entering(namespace))
+                .map_err(|error| unpublished(service, &error))?;
         Ok(Self { publisher, service: service.to_owned() })
     }
 
     #[cfg(not(feature = "nats"))]
-    fn open(service: &str, _: SocketAddr, _: Option<Namespace>) -> Result<Self, CellError> {
+    fn open(service: &str, _: SocketAddr, _: Option<&Namespace>) -> Result<Self, CellError> {
         let message = format!("service `{service}`: this weir is built without the feature `nats`");
         Err(failed("render", &message, "build it with `--features nats`", ""))
     }

@@ -2,7 +2,7 @@
 
 use weir_document::Size;
 
-use super::problem::{Problems, suggestion};
+use super::problem::{Problems, suggestion_or};
 use super::reserved;
 use super::{Known, WORKERS_MAX};
 use crate::scenario::{CertificateScope, ClientCertificate, Origin, OriginHttp2, Scenario};
@@ -84,10 +84,7 @@ fn check_origin_service(scenario: &Scenario, service: &str, known: &Known, found
     let Scenario { origin, topology, .. } = scenario;
     if !known.services.iter().any(|name| name == service) {
         let names = known.services.iter().map(String::as_str);
-        let remedy = match suggestion(service, names, "services") {
-            near if near.starts_with("did") => near,
-            known => format!("{known}; or use a service time, like `exp:5ms`"),
-        };
+        let remedy = suggestion_or(service, names, "services", "or use a service time, like `exp:5ms`");
         return found.add(
             &["origin", "service"],
             format!("no service `{service}` can be the upstream"),
@@ -123,10 +120,8 @@ fn check_origin_driver(origin: &Origin, known: &Known, found: &mut Problems) {
     let Some(driver) = &origin.driver else { return };
     if !known.origins.contains(driver) {
         let names = known.origins.iter().map(String::as_str);
-        let remedy = match suggestion(driver, names, "origins") {
-            near if near.starts_with("did") => near,
-            known => format!("{known}; without `driver`, weir starts its built-in origin"),
-        };
+        let otherwise = "without `driver`, weir starts its built-in origin";
+        let remedy = suggestion_or(driver, names, "origins", otherwise);
         return found.add(
             &["origin", "driver"],
             format!("driver `{driver}` cannot serve as the upstream"),

@@ -59,6 +59,19 @@ fn problem(path: &[&str], message: impl Into<String>, remedy: impl Into<String>)
     Problem::new(message, remedy).at(path.iter().map(|name| (*name).to_owned()).collect())
 }
 
+/// The nearest of the `known` names as a question, else all of them and `otherwise`, another way out.
+pub(crate) fn suggestion_or<'a>(
+    word: &str,
+    known: impl Iterator<Item = &'a str> + Clone,
+    kind: &str,
+    otherwise: &str,
+) -> String {
+    match nearest(word, known.clone()) {
+        Some(_) => suggestion(word, known, kind),
+        None => format!("{}; {otherwise}", suggestion(word, known, kind)),
+    }
+}
+
 /// The nearest of the `known` names as a question, else all of them.
 pub(crate) fn suggestion<'a>(word: &str, known: impl Iterator<Item = &'a str> + Clone, kind: &str) -> String {
     match nearest(word, known.clone()) {

@@ -106,7 +106,7 @@ fn warmup_time(scenario: &Scenario, load: &Load) -> TimeEstimate {
     TimeEstimate { min, max: min.mul_f64(scenario.thresholds.warmup_growth) }
 }
 
-/// The longest that the load of that name, or a trial of its search, sends requests; `None` if nobody knows.
+/// The longest that the load of that name, or a trial of its search, sends requests; `None` if it is not known.
 pub(crate) fn longest(scenario: &Scenario, load: &str) -> Option<Duration> {
     let load = scenario.loads.named(load)?;
     let sustained = match load.search {

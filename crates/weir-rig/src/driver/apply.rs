@@ -128,12 +128,12 @@ impl Driver {
         let applied = self.applied()?;
         self.check_topology(binding)?;
         let dir = std::path::absolute(dir).map_err(|error| RigError::file(dir, error))?;
+        let certificates = credentials.certificates.as_ref();
         let AppliedFiles { templates, signal, again_after } = match applied {
             Applied::Files(files) => files,
             Applied::Nats { template, added, removed } => {
                 let of = |binding: &Binding, subject: &str| {
-                    let templates =
-                        Templates::of_gateway(self, binding, credentials.certificates.as_ref(), &dir)?;
+                    let templates = Templates::of_gateway(self, binding, certificates, &dir)?;
                     publish::messages(binding, &templates, template, subject)
                 };
                 let messages = publish::difference(of(before, removed)?, of(binding, added)?);
@@ -141,15 +141,14 @@ impl Driver {
             }
             Applied::Kubernetes { template } => {
                 let of = |binding: &Binding| {
-                    let templates =
-                        Templates::of_gateway(self, binding, credentials.certificates.as_ref(), &dir)?;
+                    let templates = Templates::of_gateway(self, binding, certificates, &dir)?;
                     action::manifests(template, &templates.file(template)?)
                 };
                 let manifests = Manifests::between(of(before)?, of(binding)?);
                 return Ok(Change { manifests, ..Change::none() });
             }
         };
-        let rendered = Templates::of_gateway(self, binding, credentials.certificates.as_ref(), &dir)?;
+        let rendered = Templates::of_gateway(self, binding, certificates, &dir)?;
         let mut files = Vec::new();
         for (template, to) in templates {
             let to = inside(&self.place, &dir, to)?;

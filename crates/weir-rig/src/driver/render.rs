@@ -83,9 +83,8 @@ impl Driver {
         let limits = |role: Role| binding.limits.get(&role).copied().unwrap_or_default();
         let binary = |_: &ProcessFile| binding.binary.clone();
         let address = |name: &str| match name {
-            Place::LISTEN => Some(binding.listen),
             Place::ADMIN => admin,
-            name => binding.addresses.get(name).copied(),
+            name => binding.address(name),
         };
         let context = ProcessContext {
             binary: &binary,

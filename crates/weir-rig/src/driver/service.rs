@@ -15,6 +15,7 @@ use super::form::{BinaryFile, CountersFile, KubeApi, OwnKubeApi, Place, ProcessF
 use super::render::{ProcessContext, inside, made, rendered_process, started, written};
 use super::templates::Templates;
 use super::{Binary, Programs, SERVICE_FILE, check_order, misnamed, wrong};
+use crate::certificates::LOCAL_NAMES;
 use crate::{Certificates, Limits, Namespace, ProcessSpec, RigError};
 
 /// A service's file.
@@ -347,7 +348,7 @@ impl ServiceBinding {
     /// The names that its certificate is for: those of this host, its addresses, and further hosts.
     fn names(&self) -> Vec<String> {
         let addresses = self.addresses.values().map(|address| address.ip().to_string());
-        let local = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
+        let local = LOCAL_NAMES.map(str::to_owned);
         local.into_iter().chain(addresses).chain(self.hosts.iter().cloned()).collect()
     }
 }

@@ -139,8 +139,8 @@ impl Engine {
         let mut words = answer.output.split_whitespace();
         let id = words.next().filter(|_| answer.status.success())?;
         let id = id.strip_prefix("sha256:").unwrap_or(id).to_owned();
-        // A name can have digests in several registries; they are all of the same image. Podman gives one to images of
-        // this host, too.
+        // A name can have digests in several registries; they are all of the same image. Podman also gives one to
+        // images of this host.
         let mut digests =
             words.filter(|word| !word.starts_with("localhost/")).filter_map(|word| word.split_once('@'));
         let digest = digests.next().map(|(_, digest)| digest.to_owned());

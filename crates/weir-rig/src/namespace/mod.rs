@@ -159,6 +159,15 @@ impl Namespace {
         Ok(move_into_link_name_space(self.files.network.as_fd(), Some(LinkNameSpaceType::Network))?)
     }
 
+    /// Moves threads that begin with it into `namespace`; `None` stays on the host. If one cannot be moved, its connections are
+    /// refused, which says so.
+    pub fn entering(namespace: Option<&Self>) -> impl Fn() + Send + Sync + 'static {
+        let namespace = namespace.cloned();
+        move || {
+            let _ = namespace.as_ref().map(Self::enter);
+        }
+    }
+
     /// Runs `act` on a thread in this namespace.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-"""A reverse proxy that is told of its routes: `follow.py` says how.
+"""A reverse proxy that learns its routes from `follow.py`.
 
     gateway.py IP PORT ADMIN_PORT ARGUMENTS_OF_FOLLOW
 """
