@@ -7,6 +7,7 @@ mod amplification;
 mod capacity;
 mod changes;
 mod failover;
+mod headroom;
 mod limits_and_starts;
 mod model;
 mod new_connections;
@@ -22,6 +23,7 @@ mod slow_clients;
 use serde::Serialize;
 use weir_results::{Cell, Event, Run, SilentBurst};
 
+use crate::added::AddedLatency;
 use crate::capacity::Capacity;
 use crate::experiments::Experiment;
 use crate::headroom::Headroom;
@@ -54,11 +56,13 @@ pub(crate) struct Measured<'a> {
     pub(crate) points: &'a [Point],
     pub(crate) capacities: &'a [Capacity],
     pub(crate) experiments: &'a [Experiment],
+    pub(crate) added: Option<&'a AddedLatency>,
     pub(crate) headroom: &'a Headroom,
 }
 
 /// All finders, in the order in which reports show their findings.
 const FINDERS: &[Finder] = &[
+    capacity::FINDER,
     failover::FINDER,
     recovery::FINDER,
     slow_clients::FINDER,
@@ -68,9 +72,9 @@ const FINDERS: &[Finder] = &[
     changes::FINDER,
     registrations::FINDER,
     routes::FINDER,
-    capacity::FINDER,
     added_latency::FINDER,
     amplification::FINDER,
+    headroom::FINDER,
     per_core::FINDER,
 ];
 

@@ -87,6 +87,7 @@ pub(crate) fn summarize(run: &Run, cells: &[Cell]) -> Summary {
     let not_run: Vec<CellKey> = run.plan.iter().filter(|key| !ran(key, cells)).cloned().collect();
     let headroom = headroom::find(run, &groups, &points, &experiments);
     let capacities = capacities(run, cells);
+    let added = added::find(run, &groups, &points);
     let (findings, former) = findings::find(&Measured {
         run,
         cells,
@@ -94,6 +95,7 @@ pub(crate) fn summarize(run: &Run, cells: &[Cell]) -> Summary {
         points: &points,
         capacities: &capacities,
         experiments: &experiments,
+        added: added.as_ref(),
         headroom: &headroom,
     });
     let gateways = gateways(run, cells);
@@ -107,7 +109,7 @@ pub(crate) fn summarize(run: &Run, cells: &[Cell]) -> Summary {
         cells_measured_again: cells.iter().filter(|cell| cell.attempts > 1).count(),
         gateways,
         finding_objectives,
-        added: added::find(run, &groups, &points),
+        added,
         headroom,
         findings,
         former,

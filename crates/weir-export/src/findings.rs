@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use weir_analysis::Summary;
 use weir_analysis::findings::{Better, Column, Finding, Row, Value as Found};
+use weir_analysis::{Sample, Summary};
 
 use crate::table::{Kind, Table, Value};
 
@@ -64,6 +64,10 @@ fn behind(column: &Column, value: &Found) -> Option<Vec<Value>> {
         Found::Missing => return None,
         Found::Text { text: of } => text = Some(of.clone()),
         Found::Number { words, .. } => text = words.clone(),
+        Found::Estimate { sample, interval: of, valid } => {
+            (interval, repeats) = (*of, Some((usize::from(*valid), 1)));
+            text = (*sample == Sample::BeyondTimeout).then(|| column.beyond.to_owned());
+        }
         Found::Part { part, of } => text = Some(format!("{part} of {of}")),
         Found::Valid { valid, planned, .. } => repeats = Some((*valid, *planned)),
         Found::Figure { figure } => {

@@ -35,11 +35,6 @@ pub fn csv(run: &Run, cells: &[Cell]) -> Result<String, ExportError> {
     Ok(csv::draw(&table::table(run, cells)?))
 }
 
-/// A line of CSV with its end, each field quoted where it must be.
-pub fn csv_line(fields: Vec<String>) -> String {
-    csv::line(fields.into_iter())
-}
-
 /// The rows of [`csv`] with their types, as a Parquet file.
 ///
 /// # Errors

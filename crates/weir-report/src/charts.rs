@@ -1,5 +1,6 @@
 //! Charts of a report: what is drawn, and how.
 
+pub(crate) mod added_chart;
 pub(crate) mod axes;
 pub(crate) mod change_marks;
 pub(crate) mod colors;

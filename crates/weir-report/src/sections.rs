@@ -1,18 +1,16 @@
 //! Sections of a report: tables and sentences, from a run and its summary.
 
-pub(crate) mod added;
 pub(crate) mod build;
-pub(crate) mod capacity;
 pub(crate) mod cells;
 pub(crate) mod environment;
 pub(crate) mod experiments;
 pub(crate) mod findings;
 pub(crate) mod foreign;
 pub(crate) mod glance;
-pub(crate) mod headroom;
 pub(crate) mod inventory;
 pub(crate) mod requests;
 pub(crate) mod resources;
 pub(crate) mod sharpen;
 pub(crate) mod tables;
+pub(crate) mod trials;
 pub(crate) mod unequal;

@@ -136,12 +136,11 @@ impl Dataset {
             point.rows.iter().filter(is_shown).map(|row| series(point, row, has_open)).collect()
         };
         let mut series: Vec<Series> = summary.points.iter().flat_map::<Vec<Series>, _>(of_point).collect();
+        // Rows of the rig's own stand among those of gateways.
+        let is_one = |name: &str| summary.gateways.iter().any(|gateway| gateway.name == name);
+        let is_compared = |row: &&findings::Row| is_meant(&row.gateway) && is_one(&row.gateway);
         for table in summary.findings.iter().flat_map(|finding| &finding.tables) {
-            table
-                .rows
-                .iter()
-                .filter(|row| is_meant(&row.gateway))
-                .for_each(|row| add(&mut series, table, row));
+            table.rows.iter().filter(is_compared).for_each(|row| add(&mut series, table, row));
         }
         let label = match gateway {
             Some(gateway) => gateway.to_owned(),

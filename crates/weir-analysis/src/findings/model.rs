@@ -6,11 +6,11 @@
 use serde::Serialize;
 use weir_results::Reason;
 
-use crate::figures::figure::Figure;
+use crate::figures::figure::{Figure, Sample};
 use crate::figures::quantity;
 use crate::points;
 use crate::points::axes::{Axes, at_axes};
-use crate::verdicts::reasons::{reason_name, reason_times};
+use crate::verdicts::reasons::reason_times;
 
 /// What a run says about one question.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -82,6 +82,12 @@ pub struct Column {
     /// What tables show instead of zero; empty for the number.
     #[serde(skip)]
     pub zero: &'static str,
+    /// Whether tables show its values without their intervals.
+    #[serde(skip)]
+    pub bare: bool,
+    /// Whether it stands before the gateway, once for all rows of the same value.
+    #[serde(skip)]
+    pub leads: bool,
 }
 
 /// The importance of columns that stay in every terminal.
@@ -118,12 +124,16 @@ pub enum Better {
 pub enum Unit {
     /// Text.
     Text,
+    /// Whole sentences.
+    Prose,
     /// The load and its axes, as text.
     Load,
     /// A count.
     Count,
     /// A number without unit.
     Number,
+    /// A number without unit, however small.
+    Coefficient,
     /// Events per second.
     PerSecond,
     /// Requests per day.
@@ -175,6 +185,15 @@ pub enum Value {
         /// What tables show instead of the number.
         #[serde(skip_serializing_if = "Option::is_none")]
         words: Option<String>,
+    },
+    /// A value of one repeat, or of a fit: what is no value over repeats.
+    Estimate {
+        /// The value, in the unit of the column.
+        sample: Sample,
+        /// Its own 95 % interval; `None` without one.
+        interval: Option<[f64; 2]>,
+        /// Whether it is valid.
+        valid: bool,
     },
     /// Some of a whole.
     Part {
@@ -242,6 +261,8 @@ impl Column {
             beyond: "> timeout",
             absent: "",
             zero: "",
+            bare: false,
+            leads: false,
         }
     }
 
@@ -300,6 +321,16 @@ impl Column {
         Self { zero: words, ..self }
     }
 
+    /// The same, without intervals in tables.
+    pub(crate) const fn bare(self) -> Self {
+        Self { bare: true, ..self }
+    }
+
+    /// The same, before the gateway.
+    pub(crate) const fn leading(self) -> Self {
+        Self { leads: true, ..self }
+    }
+
     /// A value of this column as people read it.
     pub fn words(&self, value: f64) -> String {
         if value.abs() < 0.5 && !self.zero.is_empty() { self.zero.to_owned() } else { self.unit.words(value) }
@@ -315,7 +346,9 @@ impl Unit {
     /// A value as people read it.
     pub fn words(self, value: f64) -> String {
         match self {
-            Self::Text | Self::Load | Self::Number => quantity::number(value),
+            Self::Text | Self::Prose | Self::Load | Self::Number => quantity::number(value),
+            Self::Coefficient if value == 0.0 => "0".into(),
+            Self::Coefficient => format!("{value:.2e}"),
             Self::Count => quantity::count(value as u64),
             Self::PerSecond => quantity::rate(value),
             Self::PerDay => format!("{} million", quantity::number(value / 1e6)),
@@ -332,7 +365,7 @@ impl Unit {
     /// Its name at the end of a column in files: `ns`; empty for text and plain numbers.
     pub fn suffix(self) -> &'static str {
         match self {
-            Self::Text | Self::Load | Self::Count | Self::Number => "",
+            Self::Text | Self::Prose | Self::Load | Self::Count | Self::Number | Self::Coefficient => "",
             Self::PerSecond => "per_s",
             Self::PerDay => "per_day",
             Self::Nanoseconds => "ns",
@@ -372,11 +405,31 @@ impl Value {
         figure.map_or(Self::Missing, Self::figure)
     }
 
+    /// A valid value that is not over repeats.
+    pub(crate) fn estimate(value: f64, interval: Option<[f64; 2]>) -> Self {
+        Self::Estimate { sample: Sample::Value(value), interval, valid: true }
+    }
+
     /// How many repeats of `figure` are valid.
     pub(crate) fn valid(figure: &Figure, is_expected: bool) -> Self {
-        let name = |(reason, _)| (reason_name(reason).to_owned(), is_expected);
+        Self::valid_of(figure, figure.repeats.len(), is_expected)
+    }
+
+    /// How many of the `planned` repeats of `figure` are valid.
+    pub(crate) fn valid_of(figure: &Figure, planned: usize, is_expected: bool) -> Self {
+        let measured = figure.repeats.len();
+        let name = |(reason, n)| (reason_times(reason, n, measured), is_expected);
         let reasons = figure.reasons().into_iter().map(name).collect();
-        Self::Valid { valid: figure.valid, planned: figure.repeats.len(), reasons }
+        Self::valid_because(figure, planned, reasons)
+    }
+
+    /// How many of the `planned` repeats of `figure` are valid, and why others are not. A reason is expected or not.
+    pub(crate) fn valid_because(figure: &Figure, planned: usize, mut reasons: Vec<(String, bool)>) -> Self {
+        let measured = figure.repeats.len();
+        if measured < planned {
+            reasons.push((format!("{} missing", planned - measured), false));
+        }
+        Self::Valid { valid: figure.valid, planned, reasons }
     }
 
     /// How many repeats of `figure`, a value of `row`, are valid. Expected are a quota that throttles a closed loop, and
@@ -388,11 +441,8 @@ impl Value {
             let is_expected = (row.is_direct() && by_the_rig) || (is_closed && reason == Reason::Throttled);
             (reason_times(reason, n, measured), is_expected)
         };
-        let mut reasons: Vec<(String, bool)> = figure.reasons().into_iter().map(name).collect();
-        if measured < row.planned {
-            reasons.push((format!("{} missing", row.planned - measured), false));
-        }
-        Self::Valid { valid: figure.valid, planned: row.planned, reasons }
+        let reasons = figure.reasons().into_iter().map(name).collect();
+        Self::valid_because(figure, row.planned, reasons)
     }
 
     /// Its number: the mean of a value over repeats, the share of a part.
@@ -401,6 +451,10 @@ impl Value {
             Self::Missing | Self::Text { .. } | Self::Valid { .. } => None,
             Self::Number { number, .. } => *number,
             Self::Part { part, of } => (*of > 0).then(|| *part as f64 / *of as f64),
+            Self::Estimate { sample, .. } => match sample {
+                Sample::Value(value) => Some(*value),
+                Sample::BeyondTimeout | Sample::Missing => None,
+            },
             Self::Figure { figure } => figure.mean,
         }
     }

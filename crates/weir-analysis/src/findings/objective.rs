@@ -29,9 +29,10 @@ pub(crate) fn evaluate(
     gateways: &[Gateway],
 ) -> Vec<FindingObjective> {
     let mut results: Vec<FindingObjective> = Vec::new();
+    let is_judged = |row: &&Row| row.gateway != DIRECT && is_one(gateways, &row.gateway);
     for finding in findings {
         for table in &finding.tables {
-            for row in table.rows.iter().filter(|row| row.gateway != DIRECT) {
+            for row in table.rows.iter().filter(is_judged) {
                 let limits = objective.findings_of(&row.gateway, &row.axes, &row.load);
                 results.extend(judge_row(finding.key, table.columns, row, limits));
             }
@@ -49,6 +50,10 @@ pub(crate) fn evaluate(
         }
     }
     results
+}
+
+fn is_one(gateways: &[Gateway], name: &str) -> bool {
+    gateways.iter().any(|gateway| gateway.name == name)
 }
 
 /// The limits of `gateway` anywhere, each metric once.
@@ -85,7 +90,9 @@ fn judge(bound: &Bound<'_>, value: &Value) -> Option<ObjectiveResult> {
             let why = words.as_deref().unwrap_or("not measured");
             Some(bound.undecided(&Figure::default(), why))
         }
-        Value::Number { .. } | Value::Part { .. } => value.as_number().map(|number| bound.exactly(number)),
+        Value::Number { .. } | Value::Estimate { .. } | Value::Part { .. } => {
+            value.as_number().map(|number| bound.exactly(number))
+        }
         Value::Figure { figure } => Some(bound.judge(figure)),
     }
 }

@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use weir_analysis::{Figure, Point, Row, Summary, bound_name, scaling};
 use weir_results::{ArrivalModel, Cell, Run};
 
+use crate::charts::added_chart;
 use crate::charts::axes::{Axis, concerns, paths, rest};
 use crate::charts::colors::color_of;
 use crate::charts::event_chart;
 use crate::charts::headroom_chart;
 use crate::model::plot::{Line, Marks, Panel, Plot, Spot, reach};
 use crate::model::scale::{Scale, Unit};
-use crate::sections::added;
 
 /// A figure that is drawn over an axis.
 struct Metric {
@@ -90,7 +90,7 @@ pub(crate) fn plots(run: &Run, summary: &Summary, cells: &[Cell]) -> Vec<Plot> {
                 .collect::<Vec<_>>()
         }));
     }
-    plots.extend(added::plots(summary));
+    plots.extend(added_chart::plots(summary));
     name_apart(&mut plots);
     plots
 }

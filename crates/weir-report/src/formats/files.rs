@@ -18,7 +18,6 @@ use crate::model::Report;
 use crate::model::plot::Plot;
 use crate::pages::cell_page;
 use crate::pages::cell_page::pages;
-use crate::sections::added;
 use crate::sections::build;
 
 /// A format that is a file.
@@ -28,7 +27,7 @@ pub enum FileFormat {
     Html,
     /// `report.md`, with `comparison.svg` and the pictures in `charts/` where something was measured
     Markdown,
-    /// `cells.csv`, the table of `weir export --format csv`; beside it `findings.csv` and `added-latency.csv`, where there are such
+    /// `cells.csv`, the table of `weir export --format csv`; beside it `findings.csv`, if it has findings
     Csv,
 }
 
@@ -89,9 +88,6 @@ impl<'a> Writer<'a> {
             FileFormat::Markdown => self.markdown(),
             FileFormat::Csv => {
                 let table = weir_export::csv(self.run, self.cells).map_err(io::Error::other)?;
-                if let Some(added) = &self.summary.added {
-                    self.file("added-latency.csv", &added::csv(added))?;
-                }
                 if !self.summary.findings.is_empty() {
                     self.file("findings.csv", &weir_export::findings_csv(self.summary))?;
                 }

@@ -50,9 +50,13 @@ const LOG_VALUES_FROM: f64 = 20.0;
 impl From<Measured> for Unit {
     fn from(of: Measured) -> Self {
         match of {
-            Measured::Text | Measured::Load | Measured::Count | Measured::Number | Measured::PerDay => {
-                Self::Plain
-            }
+            Measured::Text
+            | Measured::Prose
+            | Measured::Load
+            | Measured::Count
+            | Measured::Number
+            | Measured::Coefficient
+            | Measured::PerDay => Self::Plain,
             Measured::PerSecond => Self::PerSecond,
             Measured::Nanoseconds => Self::Nanoseconds,
             Measured::Microseconds => Self::Microseconds,

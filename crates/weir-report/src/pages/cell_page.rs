@@ -15,10 +15,10 @@ use crate::charts::sweep::slug;
 use crate::charts::timelines::{CellTimeline, measurements};
 use crate::formats::html;
 use crate::model::{Chip, Column, Entry, Fact, FailedReport, KEEP, Table, Tone};
-use crate::sections::capacity;
 use crate::sections::cells::{cell_name, chips};
 use crate::sections::environment::when;
 use crate::sections::tables::{microseconds, role_name};
+use crate::sections::trials;
 
 /// Where the pages are, below the folder of the report.
 pub(crate) const FOLDER: &str = "cells";
@@ -142,7 +142,7 @@ fn page(run: &Run, cell: &Cell, summary: &Summary, timelines: &[CellTimeline<'_>
             Fact::new("Took", format!("{} s", quantity::number(seconds))),
         ],
         failed,
-        searches: capacity::trials(cell),
+        searches: trials::trials(cell),
         loads: measurements(cell).iter().enumerate().map(load).collect(),
         unequal: cell.unequal.clone(),
         parts: cell.parts.iter().map(part_page).collect(),
@@ -163,7 +163,7 @@ fn load_page(place: usize, cell: &Cell, measurement: &Measurement, charts: Vec<C
     };
     LoadPage {
         id: format!("load-{}", place + 1),
-        name: capacity::load_name(measurement),
+        name: trials::load_name(measurement),
         setting,
         tone: worst.unwrap_or(Tone::Good),
         chips,

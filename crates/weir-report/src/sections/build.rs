@@ -5,14 +5,11 @@ use weir_analysis::{Figure, Point, Summary, axes_words, host_noise, quantity};
 use weir_results::{ArrivalModel, Cell, DIRECT, Part, Run};
 
 use crate::model::{Banner, Cause, Fact, FailedReport, PointReport, Report, Section, Tone};
-use crate::sections::added;
-use crate::sections::capacity;
 use crate::sections::cells::{cell_name, cells};
 use crate::sections::environment::{manifest, when};
 use crate::sections::experiments;
 use crate::sections::findings;
 use crate::sections::glance;
-use crate::sections::headroom;
 use crate::sections::inventory::inventory;
 use crate::sections::requests;
 use crate::sections::resources;
@@ -57,9 +54,7 @@ fn planned_repeats(run: &Run) -> u32 {
 
 fn sections(run: &Run, summary: &Summary) -> Vec<Section> {
     let over_limits = experiments::sections(summary, run.thresholds.full_load_share);
-    let rest = [added::section(summary), headroom::section(summary)];
-    let findings = findings::sections(summary).chain(rest.into_iter().flatten());
-    capacity::sections(summary).into_iter().chain(findings).chain(over_limits).collect()
+    findings::sections(summary).chain(over_limits).collect()
 }
 
 fn facts(run: &Run, summary: &Summary) -> Vec<Fact> {

@@ -5,8 +5,8 @@ use weir_results::{Cell, CellKey, CellOutcome, Measurement, Reason, is_baseline}
 
 use crate::model::{Chip, Column, Entry, KEEP, Table, Tone};
 use crate::pages::cell_page;
-use crate::sections::capacity::load_name;
 use crate::sections::tables::microseconds;
+use crate::sections::trials::load_name;
 
 /// The table of all cells in the order in which they ran.
 pub(crate) fn cells(cells: &[Cell]) -> Table {

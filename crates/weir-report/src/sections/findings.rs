@@ -1,10 +1,12 @@
 //! Sections of findings: their tables as the model of reports has them.
 
-use weir_analysis::Summary;
+use std::iter;
+
 use weir_analysis::findings::{Column as Of, Finding, Row, Table as Values, Unit, Value};
+use weir_analysis::{Sample, Summary, quantity};
 
 use crate::model::{Column, Entry, KEEP, Section, Table};
-use crate::sections::tables::{errors_of, figure, valid_repeats};
+use crate::sections::tables::{errors_of, figure, valid_repeats, without_interval};
 
 /// A section for each finding.
 pub(crate) fn sections(summary: &Summary) -> impl Iterator<Item = Section> {
@@ -21,50 +23,96 @@ fn section(finding: &Finding) -> Section {
     }
 }
 
-/// Rows grouped by gateway, which stands once, and so does its load.
+/// Rows grouped by what leads, or by gateway: it stands once, and so does the load of a gateway.
 fn table(values: &Values) -> Table {
-    let mut columns = vec![Column::text("Gateway", KEEP)];
-    columns.extend(values.columns.iter().map(column));
-    let loads = values.columns.iter().enumerate().filter(|(_, column)| column.unit == Unit::Load);
-    let merged: Vec<usize> = std::iter::once(0).chain(loads.map(|(place, _)| place + 1)).collect();
+    let order = order(values.columns);
+    let heading = |at: &At| match at {
+        At::Gateway => Column::text("Gateway", KEEP),
+        At::Value(place) => column(&values.columns[*place]),
+    };
+    let leading = order.iter().take_while(|at| **at != At::Gateway).count();
+    let is_load = |at: &At| matches!(at, At::Value(place) if values.columns[*place].unit == Unit::Load);
+    let loads = order.iter().enumerate().filter(|(_, at)| is_load(at)).map(|(place, _)| place);
+    let merged: Vec<usize> =
+        if leading == 0 { iter::once(0).chain(loads).collect() } else { (0..leading).collect() };
     let place = |row: &Row| row.place_beside(values.columns);
-    let is_one = |row: &Row, next: &Row| {
-        row.gateway == next.gateway && (merged.len() == 1 || place(row) == place(next))
+    let is_one = |row: &Row, next: &Row| match leading {
+        0 => row.gateway == next.gateway && (merged.len() == 1 || place(row) == place(next)),
+        _ => order[..leading]
+            .iter()
+            .all(|at| matches!(at, At::Value(at) if row.values[*at] == next.values[*at])),
     };
     let groups = values.rows.chunk_by(is_one);
-    let groups = groups.map(|group| group.iter().map(|row| entries(values.columns, row)).collect());
-    Table { caption: values.caption.clone(), columns, rows: Table::merged(groups.collect(), &merged) }
+    let groups = groups.map(|group| group.iter().map(|row| entries(values.columns, &order, row)).collect());
+    Table {
+        caption: values.caption.clone(),
+        columns: order.iter().map(heading).collect(),
+        rows: Table::merged(groups.collect(), &merged),
+    }
+}
+
+/// What a column of the drawn table shows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum At {
+    Gateway,
+    /// The value at this place.
+    Value(usize),
+}
+
+/// Columns that lead, the gateway, and the others.
+fn order(columns: &[Of]) -> Vec<At> {
+    let of = |leads: bool| {
+        let places = columns.iter().enumerate().filter(move |(_, column)| column.leads == leads);
+        places.map(|(place, _)| At::Value(place))
+    };
+    of(true).chain([At::Gateway]).chain(of(false)).collect()
 }
 
 fn column(of: &Of) -> Column {
     match of.unit {
+        Unit::Prose => Column::prose(of.title),
         Unit::Text | Unit::Load => Column::text(of.title, of.keep),
         _ => Column::number(of.title, of.keep),
     }
 }
 
-fn entries(columns: &[Of], row: &Row) -> Vec<Entry> {
-    let of_column = |(column, value): (&Of, &Value)| match column.unit {
-        Unit::Load => Entry::text(row.place_beside(columns)),
-        _ => entry(column, value),
+fn entries(columns: &[Of], order: &[At], row: &Row) -> Vec<Entry> {
+    let at = |at: &At| match at {
+        At::Gateway => Entry::gateway(&row.gateway),
+        At::Value(place) if columns[*place].unit == Unit::Load => Entry::text(row.place_beside(columns)),
+        At::Value(place) => entry(&columns[*place], &row.values[*place]),
     };
-    let values = columns.iter().zip(&row.values).map(of_column);
-    std::iter::once(Entry::gateway(&row.gateway)).chain(values).collect()
+    order.iter().map(at).collect()
 }
 
 fn entry(column: &Of, value: &Value) -> Entry {
-    match value {
+    let entry = match value {
         Value::Missing => Entry::text("–"),
         Value::Text { text } => Entry::text(text),
         Value::Number { words: Some(words), .. } => Entry::text(words),
         Value::Number { number, words: None } => {
             Entry::text(number.map_or_else(|| "n/a".to_owned(), |number| column.words(number)))
         }
+        Value::Estimate { sample, interval, valid } => estimate(column, *sample, *interval, *valid),
         Value::Part { part, of } => errors_of(*part, *of),
         Value::Figure { figure: of } => {
             let entry = figure(of, |value| column.words(value));
             if of.beyond_timeout { Entry { text: column.beyond.to_owned(), ..entry } } else { entry }
         }
         Value::Valid { .. } => valid_repeats(value),
-    }
+    };
+    if column.bare { without_interval(entry) } else { entry }
+}
+
+fn estimate(column: &Of, sample: Sample, interval: Option<[f64; 2]>, valid: bool) -> Entry {
+    let words = |value: f64| column.words(value);
+    let (text, under) = match sample {
+        Sample::Value(value) => {
+            let range = |[low, high]: [f64; 2]| quantity::range(&words(value), &words(low), &words(high));
+            (words(value), interval.map(range))
+        }
+        Sample::BeyondTimeout => (column.beyond.to_owned(), None),
+        Sample::Missing => ("n/a".to_owned(), None),
+    };
+    Entry { under, void: !valid, ..Entry::text(text) }
 }

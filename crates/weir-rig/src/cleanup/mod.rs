@@ -80,7 +80,14 @@ pub(crate) fn kill_sessions(leaders: &[ProcessId]) -> bool {
 
 /// Kills every process with `mark` or a mark below it; returns whether no process is left.
 pub(crate) fn kill_marked(mark: &str) -> bool {
-    kill_until_none(|| marked(mark))
+    kill_until_none(|| match marked(mark) {
+        // A process has no environment during its exec. So one look is not enough.
+        none if none.is_empty() => {
+            thread::sleep(VANISH_POLL);
+            marked(mark)
+        }
+        found => found,
+    })
 }
 
 /// The running processes with `mark` or a mark below it (`mark/..`). Only the mark identifies a process that forked
