@@ -132,6 +132,8 @@ impl RecordBuilder {
             routes: self.routes(),
             seconds: self.seconds.into_values().collect(),
             steps: Vec::new(),
+            shards: Vec::new(),
+            distributions: None,
         }
     }
 

@@ -62,6 +62,19 @@ impl Histogram {
         Ok(histogram)
     }
 
+    /// Adds the counts of `other`, which has the same lowest value and digits, so that nothing is lost.
+    ///
+    /// # Errors
+    /// When one of the two cannot be decoded, or the values of `other` do not fit.
+    pub fn add(&mut self, other: &Self) -> Result<(), HistogramError> {
+        let mut sum = self.decode()?;
+        // Histograms of routes resize with their values.
+        sum.auto(true);
+        sum.add(other.decode()?).map_err(|error| HistogramError::Encoding(format!("{error:?}")))?;
+        *self = Self::encode(&sum);
+        Ok(())
+    }
+
     /// Decodes it.
     ///
     /// # Errors

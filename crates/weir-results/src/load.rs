@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{BoundBy, Histogram, LeftOut, Verdicts};
+use crate::{BoundBy, Distributions, Histogram, LeftOut, ShardResult, Verdicts};
 
 /// The arrival model (`docs/method.md#arrival-model`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -95,6 +95,9 @@ pub struct StepRecord {
     pub phase_start_mono_ns: u64,
     /// `CLOCK_MONOTONIC` at its end.
     pub phase_end_mono_ns: u64,
+    /// What a merge over machines needs beside that; only in the record of a shard.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub distributions: Option<Distributions>,
 }
 
 /// The books of a load: `scheduled = completed + failed + timed_out + dropped + in_flight`.
@@ -119,6 +122,20 @@ pub struct Requests {
 }
 
 impl Requests {
+    /// Adds the counts of `other`, column by column.
+    pub fn add(&mut self, other: &Self) {
+        // All columns are named, so that a new one cannot be forgotten here.
+        let Self { scheduled, sent, completed, unexpected, failed, timed_out, dropped, in_flight } = *other;
+        self.scheduled += scheduled;
+        self.sent += sent;
+        self.completed += completed;
+        self.unexpected += unexpected;
+        self.failed += failed;
+        self.timed_out += timed_out;
+        self.dropped += dropped;
+        self.in_flight += in_flight;
+    }
+
     /// Whether the books balance.
     pub fn balance(&self) -> bool {
         let ends = [self.completed, self.failed, self.timed_out, self.dropped, self.in_flight];
@@ -410,4 +427,10 @@ pub struct LoadRecord {
     /// The steps, where the load went in steps; the figures above are then of all of them together.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<StepRecord>,
+    /// The shards, where several machines carried the load; the figures above are then of all of them together.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shards: Vec<ShardResult>,
+    /// What a merge over machines needs beside the above; only in the record of a shard, and never stored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub distributions: Option<Distributions>,
 }

@@ -281,6 +281,7 @@ fn a_load_that_climbs_in_steps_has_the_law_of_its_throughput() {
                     latency: step.latency.clone(),
                     phase_start_mono_ns: 0,
                     phase_end_mono_ns: 1,
+                    distributions: None,
                     result: step.result,
                 }
             })

@@ -80,6 +80,8 @@ pub(crate) fn record(model: ArrivalModel, rate_per_s: u64, p50_ns: u64) -> LoadR
         seconds: Vec::new(),
         routes: Vec::new(),
         steps: Vec::new(),
+        shards: Vec::new(),
+        distributions: None,
     }
 }
 

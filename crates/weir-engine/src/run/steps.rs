@@ -41,6 +41,7 @@ pub(crate) fn drive_all(
             latency: record.latency.clone(),
             phase_start_mono_ns: record.phase_start_mono_ns,
             phase_end_mono_ns: record.phase_end_mono_ns,
+            distributions: None,
         };
         let mut whole = match sum.take() {
             None => record,

@@ -48,6 +48,7 @@ fn with_steps_and_routes(cells: &mut [Cell]) -> [u64; 2] {
         latency: record.latency.clone(),
         phase_start_mono_ns: 0,
         phase_end_mono_ns: 1,
+        distributions: None,
     };
     record.steps = vec![step(1, None), step(10, Some(250.0))];
     let mut fast = weir_results::new_histogram();

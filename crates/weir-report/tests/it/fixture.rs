@@ -444,6 +444,8 @@ fn record(shape: &Shape, open: bool) -> LoadRecord {
         seconds: seconds(shape),
         routes: Vec::new(),
         steps: Vec::new(),
+        shards: Vec::new(),
+        distributions: None,
     }
 }
 

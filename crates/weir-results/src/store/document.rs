@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Bounds, Cell, CellOutcome, ColdStart, Counters, FaultEvent, GeneratorEvidence, HostShare, HostUsage,
-    KeptFile, LoadResult, Measurement, Part, Requests, RouteChange, RouteResult, SlowClients, StepRecord,
-    Trial, Usage,
+    KeptFile, LoadResult, Measurement, Part, Requests, RouteChange, RouteResult, ShardResult, SlowClients,
+    StepRecord, Trial, Usage,
 };
 
 /// Version of both documents.
@@ -56,6 +56,8 @@ pub(super) struct MeasurementDocument<'a> {
     pub(super) host_usage: Option<Cow<'a, HostUsage>>,
     pub(super) routes: Cow<'a, [RouteResult]>,
     pub(super) steps: Cow<'a, [StepRecord]>,
+    #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
+    pub(super) shards: Cow<'a, [ShardResult]>,
     pub(super) trial: Option<Cow<'a, Trial>>,
     pub(super) route_changes: Cow<'a, [RouteChange]>,
     pub(super) faults: Cow<'a, [FaultEvent]>,
@@ -104,6 +106,7 @@ impl<'a> MeasurementDocument<'a> {
             host_usage: m.host_usage.as_ref().map(Cow::Borrowed),
             routes: Cow::from(&m.record.routes),
             steps: Cow::from(&m.record.steps),
+            shards: Cow::from(&m.record.shards),
             trial: m.trial.as_ref().map(Cow::Borrowed),
             route_changes: Cow::from(&m.route_changes),
             faults: Cow::from(&m.faults),

@@ -138,6 +138,8 @@ impl Store {
                     seconds: self.seconds(run_id, cell, place)?,
                     routes: document.routes.into_owned(),
                     steps: document.steps.into_owned(),
+                    shards: document.shards.into_owned(),
+                    distributions: None,
                 },
                 usage: document.usage.into_owned(),
                 counters: document.counters.into_owned(),

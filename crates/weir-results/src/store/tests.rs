@@ -118,6 +118,8 @@ fn measurement(load: &str, open: bool) -> Measurement {
             }],
             routes: Vec::new(),
             steps: Vec::new(),
+            shards: Vec::new(),
+            distributions: None,
         },
         usage: BTreeMap::from([("weir".into(), Usage { cpu_cores: 0.49, ..Usage::default() })]),
         counters: Counters { generator_sent: 4, origin_requests: Some(4), ..Counters::default() },

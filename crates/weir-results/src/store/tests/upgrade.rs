@@ -5,7 +5,7 @@ use rusqlite::Connection;
 use super::*;
 use crate::{
     Ceiling, Changed, Event, FaultAction, FaultEvent, FaultTarget, Found, HostBounds, Objective, RouteChange,
-    RouteResult, RouteTimes, SlowClients, SlowCounts, StepRecord, Stopped, Trial, TrialSays,
+    RouteResult, RouteTimes, ShardResult, SlowClients, SlowCounts, StepRecord, Stopped, Trial, TrialSays,
 };
 
 fn bounds(rate_per_s: f64) -> HostBounds {
@@ -64,6 +64,7 @@ pub(super) fn rich(run: &Run) -> Cell {
             latency: record.latency.clone(),
             phase_start_mono_ns: 1,
             phase_end_mono_ns: u64::from(u32::MAX),
+            distributions: None,
         }];
     }
     cell
@@ -78,6 +79,39 @@ fn routes_steps_and_trials_come_back_as_they_went_in() {
     let cell = rich(&run);
     store.add_cell(&run.id, &cell).unwrap();
     assert_eq!(store.cells(&run.id).unwrap(), [cell]);
+}
+
+#[test]
+fn rows_of_shards_come_back_as_they_went_in() {
+    let folder = Folder::new();
+    let run = run("20261126-0210-aaaa", 10);
+    let mut store = Store::open(&folder.db()).unwrap();
+    store.begin_run(&run).unwrap();
+    let mut cell = rich(&run);
+    let CellOutcome::Measured { measurements } = &mut cell.outcome else { unreachable!() };
+    for measurement in measurements {
+        let record = &mut measurement.record;
+        record.shards = ["a", "b"].map(|agent| shard(agent, record)).into();
+    }
+    store.add_cell(&run.id, &cell).unwrap();
+    assert_eq!(store.cells(&run.id).unwrap(), [cell]);
+}
+
+/// A row of a shard that measured what `record` has.
+fn shard(agent: &str, record: &LoadRecord) -> ShardResult {
+    let LoadRecord { result, generator, .. } = record;
+    ShardResult {
+        agent: agent.into(),
+        start_offset_ns: -1_500_000,
+        requests: result.requests,
+        rate_per_s: result.rate_per_s,
+        latency_ns: result.latency_ns,
+        lateness_ns: result.lateness_ns,
+        errors: result.errors,
+        cpu_s: result.cpu_s,
+        verdicts: result.verdicts.clone(),
+        generator: generator.clone(),
+    }
 }
 
 #[test]

@@ -1,0 +1,141 @@
+//! Merges the records of the shards of a load into the record that one machine would have given.
+//!
+//! Counts and histograms are added, quantiles and rates are computed from the sums, and nothing is averaged
+//! (`docs/method.md#many-machines`). Records that do not belong together are refused with the name of their agent.
+
+mod belong;
+mod error;
+mod evidence;
+mod phase;
+mod result;
+mod seconds;
+#[cfg(test)]
+mod tests;
+
+pub use error::MergeError;
+
+use crate::{Histogram, LoadRecord, Requests, RouteResult, ShardRecord, ShardResult, StepRecord, add_routes};
+use error::unreadable;
+use phase::Phase;
+use result::Measured;
+
+/// Significant digits of a rate behind the first: more than anybody asks for, and fewer than a sum of parts rounds.
+const RATE_DIGITS: usize = 11;
+
+/// Merges the shards of one load.
+///
+/// # Errors
+/// When the records are not of one load, or one of them is damaged.
+///
+/// ```
+/// assert!(matches!(weir_results::merge(&[]), Err(weir_results::MergeError::Empty)));
+/// ```
+pub fn merge(shards: &[ShardRecord]) -> Result<LoadRecord, MergeError> {
+    let Some(first) = shards.first() else { return Err(MergeError::Empty) };
+    belong::check(shards)?;
+    let phase = Phase::of_loads(shards)?;
+    let measured: Vec<Measured<'_>> = shards.iter().map(Measured::of_load).collect();
+    let steps = steps(shards)?;
+    let result = match steps.is_empty() {
+        true => result::merged(&measured, phase.duration_s)?,
+        // The phases of steps have pauses between them, and their responses came within the steps alone.
+        false => result::merged(&measured, steps.iter().map(|step| step.result.duration_s).sum())?,
+    };
+    Ok(LoadRecord {
+        generator: evidence::merged(shards, &measured, result.duration_s)?,
+        result,
+        whole: requests(shards.iter().map(|shard| &shard.record.whole)),
+        whole_uncertain: shards.iter().map(|shard| shard.record.whole_uncertain).sum(),
+        phase_start_mono_ns: phase.start_ns,
+        phase_end_mono_ns: phase.end_ns,
+        latency: histogram(shards.iter().map(|shard| (&*shard.agent, &shard.record.latency)), "latency")?,
+        service_time: histogram(
+            shards.iter().map(|shard| (&*shard.agent, &shard.record.service_time)),
+            "service time",
+        )?,
+        lateness: match first.record.lateness {
+            None => None,
+            Some(_) => Some(histogram(
+                shards.iter().filter_map(|shard| Some((&*shard.agent, shard.record.lateness.as_ref()?))),
+                "lateness",
+            )?),
+        },
+        seconds: seconds::merged(shards)?,
+        routes: routes(shards)?,
+        steps,
+        shards: shards.iter().map(row).collect(),
+        distributions: None,
+    })
+}
+
+/// The row that stays of a shard.
+fn row(shard: &ShardRecord) -> ShardResult {
+    let result = &shard.record.result;
+    ShardResult {
+        agent: shard.agent.clone(),
+        start_offset_ns: phase::start_offset_ns(shard),
+        requests: result.requests,
+        rate_per_s: result.rate_per_s,
+        latency_ns: result.latency_ns,
+        lateness_ns: result.lateness_ns,
+        errors: result.errors,
+        cpu_s: result.cpu_s,
+        verdicts: result.verdicts.clone(),
+        generator: shard.record.generator.clone(),
+    }
+}
+
+fn steps(shards: &[ShardRecord]) -> Result<Vec<StepRecord>, MergeError> {
+    let steps = shards.iter().map(|shard| shard.record.steps.len()).min().unwrap_or(0);
+    (0..steps).map(|nth| step(shards, nth)).collect()
+}
+
+/// Step `nth`, which every shard has.
+fn step(shards: &[ShardRecord], nth: usize) -> Result<StepRecord, MergeError> {
+    let steps = || shards.iter().map(|shard| (&*shard.agent, &shard.record.steps[nth]));
+    let phase = Phase::of_steps(shards, nth)?;
+    let measured: Vec<Measured<'_>> = shards.iter().map(|shard| Measured::of_step(shard, nth)).collect();
+    let rate_per_s: Option<f64> = steps().map(|(_, step)| step.rate_per_s).sum();
+    Ok(StepRecord {
+        connections: steps().map(|(_, step)| step.connections).sum(),
+        rate_per_s: rate_per_s.map(whole_rate_per_s),
+        result: result::merged(&measured, phase.duration_s)?,
+        latency: histogram(steps().map(|(agent, step)| (agent, &step.latency)), "latency of a step")?,
+        phase_start_mono_ns: phase.start_ns,
+        phase_end_mono_ns: phase.end_ns,
+        distributions: None,
+    })
+}
+
+/// The rate that was asked for, from the sum of the shards' parts: thirds of 0.1 do not add up to 0.1 in binary.
+fn whole_rate_per_s(sum_per_s: f64) -> f64 {
+    format!("{sum_per_s:.RATE_DIGITS$e}").parse().unwrap_or(sum_per_s)
+}
+
+fn routes(shards: &[ShardRecord]) -> Result<Vec<RouteResult>, MergeError> {
+    let mut sum = Vec::new();
+    for shard in shards {
+        add_routes(&mut sum, &shard.record.routes)
+            .map_err(|source| unreadable(&shard.agent, "latency of a route", source))?;
+    }
+    Ok(sum)
+}
+
+fn requests<'a>(books: impl Iterator<Item = &'a Requests>) -> Requests {
+    let mut sum = Requests::default();
+    books.for_each(|books| sum.add(books));
+    sum
+}
+
+/// The sum of one histogram of each shard, by the names of their agents.
+fn histogram<'a>(
+    mut parts: impl Iterator<Item = (&'a str, &'a Histogram)>,
+    name: &'static str,
+) -> Result<Histogram, MergeError> {
+    let Some((_, first)) = parts.next() else { return Err(MergeError::Empty) };
+    let mut sum = first.clone();
+    for (agent, part) in parts {
+        sum.add(part).map_err(|source| unreadable(agent, name, source))?;
+    }
+    Ok(sum)
+}

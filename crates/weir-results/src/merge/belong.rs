@@ -1,0 +1,132 @@
+//! Whether records are of one load.
+
+use std::collections::BTreeSet;
+use std::fmt::Display;
+
+use super::error::{MergeError, unreadable};
+use super::phase::warmup_ns;
+use crate::{
+    ArrivalModel, HISTOGRAM_DIGITS, HISTOGRAM_HIGH_NS, HISTOGRAM_LOW_NS, Histogram, LoadRecord, LoadResult,
+    Protocol, ShardRecord,
+};
+
+/// Durations that differ by less are the same: records keep seconds in binary.
+const SAME_DURATION_S: f64 = 1e-6;
+
+/// Compares every record with the first, and looks at each by itself.
+pub(super) fn check(shards: &[ShardRecord]) -> Result<(), MergeError> {
+    let mut names = BTreeSet::new();
+    for shard in shards {
+        if !names.insert(&shard.agent) {
+            return Err(MergeError::SameName { agent: shard.agent.clone() });
+        }
+        check_alone(shard)?;
+        check_pair(&Pair { first: &shards[0], shard })?;
+    }
+    Ok(())
+}
+
+/// A shard and the one that it is compared with.
+struct Pair<'a> {
+    first: &'a ShardRecord,
+    shard: &'a ShardRecord,
+}
+
+impl Pair<'_> {
+    /// Compares what `of` gives of both.
+    fn same<T: PartialEq + Display>(
+        &self,
+        what: &'static str,
+        of: impl Fn(&ShardRecord) -> T,
+    ) -> Result<(), MergeError> {
+        let (expected, found) = (of(self.first), of(self.shard));
+        if expected == found { Ok(()) } else { Err(self.differs(what, found, expected)) }
+    }
+
+    fn same_duration(
+        &self,
+        what: &'static str,
+        seconds_of: impl Fn(&ShardRecord) -> f64,
+    ) -> Result<(), MergeError> {
+        let (expected_s, found_s) = (seconds_of(self.first), seconds_of(self.shard));
+        if (expected_s - found_s).abs() < SAME_DURATION_S {
+            return Ok(());
+        }
+        Err(self.differs(what, format_args!("{found_s:.3} s"), format_args!("{expected_s:.3} s")))
+    }
+
+    fn differs(&self, what: &'static str, found: impl Display, expected: impl Display) -> MergeError {
+        MergeError::Differs {
+            agent: self.shard.agent.clone(),
+            what,
+            found: found.to_string(),
+            other: self.first.agent.clone(),
+            expected: expected.to_string(),
+        }
+    }
+}
+
+fn check_pair(pair: &Pair<'_>) -> Result<(), MergeError> {
+    pair.same("schema version", |shard| shard.record.result.schema_version)?;
+    pair.same("arrival model", |shard| match shard.record.result.model {
+        ArrivalModel::Closed => "closed",
+        ArrivalModel::Open => "open",
+    })?;
+    pair.same("protocol", |shard| match shard.record.result.protocol {
+        Protocol::Http1 => "HTTP/1.1",
+        Protocol::Http2 => "HTTP/2",
+    })?;
+    let present = |is_present| if is_present { "present" } else { "missing" };
+    pair.same("record of TLS", |shard| present(shard.record.result.tls.is_some()))?;
+    pair.same("record of the lateness", |shard| present(shard.record.lateness.is_some()))?;
+    pair.same("number of HTTP/2 streams", |shard| {
+        shard.record.result.http2.map_or(0, |http2| http2.streams)
+    })?;
+    pair.same("planned start", |shard| shard.planned_start_ns)?;
+    pair.same("end", |shard| if shard.ends_by_count { "a number of requests" } else { "a duration" })?;
+    pair.same("number of steps", |shard| shard.record.steps.len())?;
+    pair.same_duration("warm-up", |shard| warmup_ns(&shard.record) as f64 / 1e9)?;
+    if !pair.first.ends_by_count {
+        pair.same_duration("duration", |shard| shard.record.result.duration_s)?;
+        for nth in 0..pair.first.record.steps.len() {
+            pair.same_duration("duration of a step", |shard| shard.record.steps[nth].result.duration_s)?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether a record is whole and in weir's own form.
+fn check_alone(shard: &ShardRecord) -> Result<(), MergeError> {
+    let LoadRecord { result, whole, latency, service_time, lateness, seconds, routes, steps, .. } =
+        &shard.record;
+    let of_steps = steps.iter().map(|step| &step.result);
+    let books = of_steps.chain([result]).map(|LoadResult { requests, .. }| requests).chain([whole]);
+    if !books.into_iter().all(crate::Requests::balance) {
+        return Err(MergeError::Unbalanced { agent: shard.agent.clone() });
+    }
+    let of_load = [("latency", latency), ("service time", service_time)];
+    let late = lateness.iter().map(|lateness| ("lateness", lateness));
+    let by_second = seconds.iter().map(|second| ("latency of a second", &second.latency));
+    let by_step = steps.iter().map(|step| ("latency of a step", &step.latency));
+    for (what, histogram) in of_load.into_iter().chain(late).chain(by_second).chain(by_step) {
+        check_bounds(shard, what, histogram, true)?;
+    }
+    for times in routes.iter().flat_map(|route| route.by_class.values()) {
+        check_bounds(shard, "latency of a route", &times.latency, false)?;
+    }
+    Ok(())
+}
+
+/// Histograms of routes begin small, so `is_full` leaves the greatest value of those open.
+fn check_bounds(
+    shard: &ShardRecord,
+    what: &'static str,
+    histogram: &Histogram,
+    is_full: bool,
+) -> Result<(), MergeError> {
+    let decoded = histogram.decode().map_err(|source| unreadable(&shard.agent, what, source))?;
+    let is_ours = decoded.low() == HISTOGRAM_LOW_NS
+        && decoded.sigfig() == HISTOGRAM_DIGITS
+        && (!is_full || decoded.high() == HISTOGRAM_HIGH_NS);
+    if is_ours { Ok(()) } else { Err(MergeError::Bounds { agent: shard.agent.clone(), what }) }
+}

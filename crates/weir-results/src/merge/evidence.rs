@@ -1,0 +1,43 @@
+//! Merges what the shards' generators know about themselves.
+
+use super::error::MergeError;
+use super::result::{Measured, times};
+use crate::{GeneratorEvidence, ShardRecord};
+
+/// The evidence of all generators together, whose phase lasted `wall_s`.
+pub(super) fn merged(
+    shards: &[ShardRecord],
+    measured: &[Measured<'_>],
+    wall_s: f64,
+) -> Result<GeneratorEvidence, MergeError> {
+    let parts = || shards.iter().map(|shard| &shard.record.generator);
+    let unsent =
+        measured.iter().map(|shard| shard.result.requests.scheduled - shard.result.requests.sent).sum();
+    let has_runqueue = parts().all(|part| part.worker_runqueue_s.len() == part.worker_cpu_s.len());
+    Ok(GeneratorEvidence {
+        workers: parts().map(|part| part.workers).sum(),
+        connections: parts().map(|part| part.connections).sum(),
+        wall_s,
+        worker_cpu_s: parts().flat_map(|part| part.worker_cpu_s.iter().copied()).collect(),
+        // Both lists count the same workers, so the delays of some alone would be those of others.
+        worker_runqueue_s: match has_runqueue {
+            true => parts().flat_map(|part| part.worker_runqueue_s.iter().copied()).collect(),
+            false => Vec::new(),
+        },
+        unsent_with_free_connection: parts().map(|part| part.unsent_with_free_connection).sum(),
+        // Sums of means: all shards sample the same phase.
+        in_flight_mean: parts().map(|part| part.in_flight_mean).sum(),
+        connections_missing_mean: parts().map(|part| part.connections_missing_mean).sum(),
+        connections_opened: parts().map(|part| part.connections_opened).sum(),
+        connection_wait_ns: times(measured, "wait for a connection", unsent, |shard| {
+            shard.distributions?.connection_wait.as_ref()
+        })?,
+        // One machine's warm-up may grow; that of shards cannot, or each would choose its own.
+        warm_up: match shards {
+            [only] => only.record.generator.warm_up,
+            _ => None,
+        },
+        // All shards read the same file.
+        left_out: shards.iter().find_map(|shard| shard.record.generator.left_out.clone()),
+    })
+}

@@ -1,0 +1,195 @@
+//! Merges the results of a phase: of a whole load, or of one of its steps.
+
+use std::collections::BTreeMap;
+
+use super::error::MergeError;
+use super::{histogram, requests};
+use crate::{
+    Bytes, CpuSeconds, Distributions, Errors, Histogram, Http2Result, LoadResult, Reason, ShardRecord,
+    TimesNs, TlsResult, Verdicts, add_counts,
+};
+
+/// Different sayings that are kept; those beyond are counted together, as within one machine.
+const SAYINGS_MAX: usize = 16;
+
+/// What one shard measured in a phase.
+pub(super) struct Measured<'a> {
+    pub(super) agent: &'a str,
+    pub(super) result: &'a LoadResult,
+    latency: &'a Histogram,
+    /// `None` of a step whose record has no distributions.
+    service_time: Option<&'a Histogram>,
+    lateness: Option<&'a Histogram>,
+    pub(super) distributions: Option<&'a Distributions>,
+}
+
+impl<'a> Measured<'a> {
+    pub(super) fn of_load(shard: &'a ShardRecord) -> Self {
+        let record = &shard.record;
+        Self {
+            agent: &shard.agent,
+            result: &record.result,
+            latency: &record.latency,
+            service_time: Some(&record.service_time),
+            lateness: record.lateness.as_ref(),
+            distributions: record.distributions.as_ref(),
+        }
+    }
+
+    /// What the shard measured in step `nth`, which it has.
+    pub(super) fn of_step(shard: &'a ShardRecord, nth: usize) -> Self {
+        let step = &shard.record.steps[nth];
+        let distributions = step.distributions.as_ref();
+        Self {
+            agent: &shard.agent,
+            result: &step.result,
+            latency: &step.latency,
+            service_time: distributions.and_then(|kept| kept.service_time.as_ref()),
+            lateness: distributions.and_then(|kept| kept.lateness.as_ref()),
+            distributions,
+        }
+    }
+
+    /// Responses that came within the phase, of which the result keeps the rate.
+    fn completed_in_phase(&self) -> u64 {
+        (self.result.rate_per_s * self.result.duration_s).round() as u64
+    }
+}
+
+/// The result of all shards, whose phase lasted `duration_s`.
+pub(super) fn merged(shards: &[Measured<'_>], duration_s: f64) -> Result<LoadResult, MergeError> {
+    let Some(first) = shards.first() else { return Err(MergeError::Empty) };
+    let results = || shards.iter().map(|shard| shard.result);
+    let requests = requests(results().map(|result| &result.requests));
+    let unanswered = requests.unanswered();
+    let unsent = requests.scheduled - requests.sent;
+    let completed: u64 = shards.iter().map(Measured::completed_in_phase).sum();
+    let latency = times(shards, "latency", unanswered, |shard| Some(shard.latency))?;
+    let service_time = times(shards, "service time", unanswered, |shard| shard.service_time)?;
+    Ok(LoadResult {
+        schema_version: first.result.schema_version,
+        model: first.result.model,
+        duration_s,
+        requests,
+        rate_per_s: if duration_s > 0.0 { completed as f64 / duration_s } else { 0.0 },
+        latency_ns: latency.unwrap_or_default(),
+        service_time_ns: service_time.unwrap_or_default(),
+        lateness_ns: times(shards, "lateness", unsent, |shard| shard.lateness)?,
+        bytes: bytes(results().map(|result| result.bytes)),
+        status: counts(results().map(|result| &result.status)),
+        errors: errors(results().map(|result| &result.errors)),
+        said: said(results().map(|result| &result.said)),
+        protocol: first.result.protocol,
+        tls: tls(shards)?,
+        http2: http2(results().filter_map(|result| result.http2.as_ref())),
+        cpu_s: cpu(results().map(|result| result.cpu_s)),
+        bound_by: first.result.bound_by,
+        verdicts: verdicts(results().map(|result| &result.verdicts)),
+    })
+}
+
+/// The summary over the sum of one histogram of each shard, with `unanswered` requests ranking last; `None` unless all
+/// have it.
+pub(super) fn times<'a>(
+    shards: &'a [Measured<'a>],
+    name: &'static str,
+    unanswered: u64,
+    of: impl Fn(&'a Measured<'a>) -> Option<&'a Histogram>,
+) -> Result<Option<TimesNs>, MergeError> {
+    let parts: Option<Vec<_>> = shards.iter().map(|shard| Some((shard.agent, of(shard)?))).collect();
+    let Some(parts) = parts else { return Ok(None) };
+    let sum = histogram(parts.into_iter(), name)?;
+    let decoded = sum.decode().map_err(|source| super::unreadable(shards[0].agent, name, source))?;
+    Ok(Some(TimesNs::of(&decoded, unanswered)))
+}
+
+fn bytes(parts: impl Iterator<Item = Bytes>) -> Bytes {
+    parts.fold(Bytes::default(), |sum, part| Bytes {
+        sent: sum.sent + part.sent,
+        received: sum.received + part.received,
+    })
+}
+
+fn cpu(parts: impl Iterator<Item = CpuSeconds>) -> CpuSeconds {
+    parts.fold(CpuSeconds::default(), |sum, part| CpuSeconds {
+        user: sum.user + part.user,
+        system: sum.system + part.system,
+    })
+}
+
+fn counts<'a>(parts: impl Iterator<Item = &'a BTreeMap<String, u64>>) -> BTreeMap<String, u64> {
+    let mut sum = BTreeMap::new();
+    parts.for_each(|part| add_counts(&mut sum, part));
+    sum
+}
+
+fn errors<'a>(parts: impl Iterator<Item = &'a Errors>) -> Errors {
+    let mut sum = Errors::default();
+    parts.for_each(|part| sum.add(part));
+    sum
+}
+
+fn said<'a>(parts: impl Iterator<Item = &'a BTreeMap<String, u64>>) -> BTreeMap<String, u64> {
+    let mut sum: BTreeMap<String, u64> = BTreeMap::new();
+    for (saying, count) in parts.flatten() {
+        let is_kept = sum.contains_key(saying) || sum.len() < SAYINGS_MAX - 1;
+        *sum.entry(if is_kept { saying.clone() } else { "other".into() }).or_default() += count;
+    }
+    sum
+}
+
+fn tls(shards: &[Measured<'_>]) -> Result<Option<TlsResult>, MergeError> {
+    let parts: Option<Vec<&TlsResult>> = shards.iter().map(|shard| shard.result.tls.as_ref()).collect();
+    let Some(parts) = parts else { return Ok(None) };
+    let sum = |of: fn(&TlsResult) -> u64| parts.iter().map(|part| of(part)).sum::<u64>();
+    Ok(Some(TlsResult {
+        handshakes: sum(|part| part.handshakes),
+        resumed: sum(|part| part.resumed),
+        failed: sum(|part| part.failed),
+        handshake_ns: handshake_ns(shards)?,
+        negotiated: counts(parts.iter().map(|part| &part.negotiated)),
+    }))
+}
+
+/// Times of the handshakes under load, of all shards; those before it only if there were none. As within one machine.
+fn handshake_ns(shards: &[Measured<'_>]) -> Result<TimesNs, MergeError> {
+    if shards.iter().any(|shard| shard.distributions.is_none()) {
+        return Ok(TimesNs::default());
+    }
+    let kinds: [fn(&Distributions) -> Option<&Histogram>; 2] =
+        [|kept| kept.handshakes_under_load.as_ref(), |kept| kept.handshakes_before.as_ref()];
+    for of in kinds {
+        let parts = shards.iter().filter_map(|shard| Some((shard.agent, of(shard.distributions?)?)));
+        let parts: Vec<_> = parts.collect();
+        if let Some(&(agent, _)) = parts.first() {
+            let sum = histogram(parts.into_iter(), "TLS handshakes")?;
+            let decoded =
+                sum.decode().map_err(|source| super::unreadable(agent, "TLS handshakes", source))?;
+            return Ok(TimesNs::of(&decoded, 0));
+        }
+    }
+    Ok(TimesNs::default())
+}
+
+fn http2<'a>(mut parts: impl Iterator<Item = &'a Http2Result>) -> Option<Http2Result> {
+    let mut sum = *parts.next()?;
+    parts.for_each(|part| sum.add(part));
+    Some(sum)
+}
+
+fn verdicts<'a>(parts: impl Iterator<Item = &'a Verdicts>) -> Verdicts {
+    let mut sum = Verdicts::default();
+    for Verdicts { throughput, latency, cpu } in parts {
+        let metrics = [(&mut sum.throughput, throughput), (&mut sum.latency, latency), (&mut sum.cpu, cpu)];
+        metrics.into_iter().for_each(|(all, reasons)| add_reasons(all, reasons));
+    }
+    sum
+}
+
+fn add_reasons(all: &mut Vec<Reason>, reasons: &[Reason]) {
+    for reason in reasons {
+        if !all.contains(reason) {
+            all.push(*reason);
+        }
+    }
+}

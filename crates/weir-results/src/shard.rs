@@ -1,0 +1,69 @@
+//! A load that several machines carry together: what each of them hands in, and the row that stays of it.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{CpuSeconds, Errors, GeneratorEvidence, Histogram, LoadRecord, Requests, TimesNs, Verdicts};
+
+/// Distributions of which a record keeps quantiles only. Quantiles cannot be added, so the record of a shard carries
+/// these too, and [`crate::merge`] takes them out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Distributions {
+    /// Service time of a step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service_time: Option<Histogram>,
+    /// Lateness of a step; `None` in closed loop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lateness: Option<Histogram>,
+    /// Wait for a free connection; `None` in closed loop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connection_wait: Option<Histogram>,
+    /// TLS handshakes of connections that were opened before the load started; `None` if there were none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handshakes_before: Option<Histogram>,
+    /// TLS handshakes of connections that were opened under load; `None` if there were none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handshakes_under_load: Option<Histogram>,
+}
+
+/// The record of one shard, with what its coordinator knows of it. All shards of a load have the same
+/// `planned_start_ns` and `ends_by_count`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ShardRecord {
+    /// Name of the agent that carried the shard; unique within the load.
+    pub agent: String,
+    /// `CLOCK_MONOTONIC` of the coordinator minus that of the agent, nanoseconds. It aligns seconds and CPU samples;
+    /// no latency depends on it.
+    pub clock_offset_ns: i64,
+    /// Planned start of the load on the coordinator's clock, nanoseconds.
+    pub planned_start_ns: u64,
+    /// Whether the load ends by a number of requests, so that shards may last differently long.
+    pub ends_by_count: bool,
+    /// What the agent measured.
+    pub record: LoadRecord,
+}
+
+/// What one shard contributed to a load, all of the sustained phase.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ShardResult {
+    /// Name of the agent that carried the shard.
+    pub agent: String,
+    /// Start of the shard's load minus the planned start, by the coordinator's clock, nanoseconds.
+    pub start_offset_ns: i64,
+    /// The shard's books.
+    pub requests: Requests,
+    /// Whole responses within its phase, per second of it.
+    pub rate_per_s: f64,
+    /// Latency as in [`crate::LoadResult::latency_ns`].
+    pub latency_ns: TimesNs,
+    /// Lateness as in [`crate::LoadResult::lateness_ns`].
+    pub lateness_ns: Option<TimesNs>,
+    /// Failures by cause.
+    pub errors: Errors,
+    /// CPU time of the shard's process.
+    pub cpu_s: CpuSeconds,
+    /// Reasons per metric, as far as the generator alone can tell.
+    pub verdicts: Verdicts,
+    /// What the shard's generator knows about itself, for the verdicts: workers, their CPU time, unsent requests.
+    pub generator: GeneratorEvidence,
+}
