@@ -40,6 +40,12 @@ pub enum EngineError {
     /// The host has no port, descriptor or memory left for another connection: the environment's fault.
     #[error("this host cannot open another connection: {0}")]
     Exhausted(io::Error),
+    /// The load was not ready at its planned start: the fault of whoever planned it, or of a slow server.
+    #[error("cannot start at the planned time: the load was ready {:.1} ms after it", *late_ns as f64 / 1e6)]
+    Late {
+        /// Time between the planned start and the moment at which the load could have started.
+        late_ns: u64,
+    },
     /// The times of requests could not be written: the environment's fault.
     #[error("{}: cannot write the request times: {source}", path.display())]
     Trace {
@@ -83,6 +89,7 @@ impl EngineError {
             Self::Exhausted(_) => {
                 "use fewer connections, or raise the limits of the host for ports and open files"
             }
+            Self::Late { .. } => "plan the start later, so that all connections are open by then",
             Self::Worker { .. } => "use fewer workers, or free memory, threads and open files",
             Self::Trace { .. } => "use a writable path on a disk with free space",
             Self::Panicked { .. } => "report the bug with the message of the panic",

@@ -4,6 +4,8 @@
 //! shared on the request path. What is due and what became of it ([`Schedule`], the flow, the books, the
 //! recorder) knows neither sockets nor clocks and is tested in virtual time; the worker's loop moves the bytes.
 //!
+//! Several engines on several machines can carry one load together: [`ShardSpec`] says which part is whose.
+//!
 //! It must not know gateways, scenarios or reports.
 
 mod error;
@@ -31,7 +33,7 @@ pub use run::{Progress, run};
 pub use slow::{SlowSpec, run_slow};
 pub use spec::{
     Body, CONNECTIONS_MAX, Check, ChecksSpec, LoadSpec, ModelSpec, ProtocolSpec, RATE_MAX_PER_S,
-    REQUESTS_MAX, RequestFileSpec, RequestSpec, ResolveSpec, Resumption, STEPS_MAX, STREAMS_MAX, Spacing,
-    StatusPattern, StepSpec, TlsSpec, TlsVersion, UNIX, WORKERS_MAX,
+    REQUESTS_MAX, RequestFileSpec, RequestSpec, ResolveSpec, Resumption, SHARDS_MAX, STEPS_MAX, STREAMS_MAX,
+    ShardSpec, Spacing, StatusPattern, StepSpec, TlsSpec, TlsVersion, UNIX, WORKERS_MAX,
 };
 pub use tls::CertificateRejection;

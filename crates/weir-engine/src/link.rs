@@ -11,6 +11,7 @@ use std::io::{self, ErrorKind, Read as _, Write as _};
 use weir_io::{Poll, SockAddr, Socket, recv_stamped, stamp_arrivals};
 
 use crate::recording::books::Cause;
+use crate::spec::ShardSpec;
 use crate::tls::{Session, TlsClient};
 
 /// A connection attempt, TLS handshake included, is given up after this.
@@ -80,6 +81,7 @@ pub(crate) struct Dialing {
     pub(crate) tls: Option<TlsClient>,
     /// Whether the kernel shall note when bytes come.
     pub(crate) is_stamped: bool,
+    pub(crate) shard: ShardSpec,
 }
 
 /// Why something failed, by its cause and perhaps in words.
@@ -119,6 +121,13 @@ impl Dialing {
     pub(crate) fn of_worker(&self, worker: u32) -> Self {
         let tls = self.tls.as_ref().map(|tls| tls.of_worker(worker));
         Self { tls, ..self.clone() }
+    }
+
+    /// Where the connection in `place` goes after so many failed attempts. The places of all machines take the
+    /// addresses in turn, and repeated attempts the next.
+    fn address(&self, place: usize, attempts: u32) -> &SockAddr {
+        let turn = self.shard.number(place as u64) + u64::from(attempts);
+        &self.addresses[(turn % self.addresses.len() as u64) as usize]
     }
 }
 
@@ -174,8 +183,7 @@ impl Link {
         }
     }
 
-    /// Starts an attempt; it goes on in [`Link::go_on`] when the poll tells of it. Places take the addresses in
-    /// turn, and repeated attempts the next.
+    /// Starts an attempt; it goes on in [`Link::go_on`] when the poll tells of it.
     pub(crate) fn connect(
         &mut self,
         dialing: &Dialing,
@@ -183,7 +191,7 @@ impl Link {
         place: usize,
         now_ns: u64,
     ) -> Result<(), Failure> {
-        let address = &dialing.addresses[(place + self.attempts as usize) % dialing.addresses.len()];
+        let address = dialing.address(place, self.attempts);
         self.was_used = false;
         self.up_since_ns = now_ns;
         self.generation = self.generation.wrapping_add(1);
@@ -476,7 +484,7 @@ mod tests {
     fn reset_by_its_peer(written: usize) -> Link {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let addresses = Arc::from([listener.local_addr().unwrap().into()]);
-        let mut dialing = Dialing { addresses, tls: None, is_stamped: true };
+        let mut dialing = Dialing { addresses, tls: None, is_stamped: true, shard: ShardSpec::WHOLE };
         let mut poll = Poll::new().unwrap();
         let mut link = Link::new();
         link.connect(&dialing, &poll, 3, 0).unwrap();
@@ -511,6 +519,24 @@ mod tests {
     }
 
     #[test]
+    fn connections_of_all_machines_take_the_addresses_in_turn() {
+        let addresses: Arc<[SockAddr]> =
+            (1..=3).map(|port| std::net::SocketAddr::from(([127, 0, 0, 1], port)).into()).collect();
+        let dialing = |index, of| {
+            let shard = ShardSpec { index, of };
+            Dialing { addresses: Arc::clone(&addresses), tls: None, is_stamped: false, shard }
+        };
+        let port = |dialing: &Dialing, place, attempts| {
+            dialing.address(place, attempts).as_socket().map_or(0, |address| address.port())
+        };
+        let ports = |dialing: &Dialing| [0, 1, 2].map(|place| port(dialing, place, 0));
+        assert_eq!(ports(&dialing(0, 1)), [1, 2, 3]);
+        // Connections 0, 2 and 4 of the load, and 1, 3 and 5.
+        assert_eq!([0, 1].map(|index| ports(&dialing(index, 2))), [[1, 3, 2], [2, 1, 3]]);
+        assert_eq!(port(&dialing(1, 2), 1, 1), 2, "an attempt later");
+    }
+
+    #[test]
     fn what_is_told_of_a_connection_before_is_not_about_the_next() {
         let mut link = reset_by_its_peer(0);
         let token = link.token(3);
@@ -518,7 +544,7 @@ mod tests {
         assert!(!link.is_meant(token), "it has no socket");
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let addresses = Arc::from([listener.local_addr().unwrap().into()]);
-        let dialing = Dialing { addresses, tls: None, is_stamped: false };
+        let dialing = Dialing { addresses, tls: None, is_stamped: false, shard: ShardSpec::WHOLE };
         link.connect(&dialing, &Poll::new().unwrap(), 3, 0).unwrap();
         assert!(!link.is_meant(token) && link.is_meant(link.token(3)));
     }

@@ -5,15 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use hdrhistogram::Histogram as Hdr;
 use weir_io::CpuTime;
 use weir_results::{
-    ArrivalModel, BoundBy, Bytes, CpuSeconds, GeneratorEvidence, Histogram, Http2Result, LoadRecord,
-    LoadResult, LoadSecond, Protocol, RouteResult, SCHEMA_VERSION, TimesNs, TlsResult, Verdicts,
+    ArrivalModel, BoundBy, Bytes, CpuSeconds, Distributions, GeneratorEvidence, Histogram, Http2Result,
+    LoadRecord, LoadResult, LoadSecond, Protocol, RouteResult, SCHEMA_VERSION, TimesNs, TlsResult, Verdicts,
     new_histogram,
 };
 
 use crate::flow::Samples;
-use crate::recording::books::{Books, add_requests};
+use crate::recording::books::Books;
 use crate::recording::recorder::{Interval, OpenTimes, Send, add_histogram};
-use crate::spec::{LoadSpec, ModelSpec, ProtocolSpec};
+use crate::spec::{LoadSpec, ModelSpec, Part, ProtocolSpec};
 use crate::worker::{Http2Books, Said, TlsBooks, WorkerReport};
 
 /// The record of a load in the making.
@@ -41,6 +41,12 @@ pub(crate) struct PhaseFrame {
     pub(crate) end_ns: u64,
     pub(crate) cpu_start: CpuTime,
     pub(crate) cpu_end: CpuTime,
+}
+
+impl PhaseFrame {
+    fn length_s(&self) -> f64 {
+        self.end_ns.saturating_sub(self.start_ns) as f64 / 1e9
+    }
 }
 
 impl RecordBuilder {
@@ -98,7 +104,7 @@ impl RecordBuilder {
     }
 
     /// The whole record.
-    pub(crate) fn build(mut self, spec: &LoadSpec, frame: PhaseFrame) -> LoadRecord {
+    pub(crate) fn build(mut self, part: Part<'_>, frame: PhaseFrame) -> LoadRecord {
         while let Some(&start_ns) = self.open_intervals.keys().next() {
             self.close(start_ns);
         }
@@ -108,16 +114,19 @@ impl RecordBuilder {
             warmup.add(&report.flow.warmup);
         }
         let mut whole = sustained.requests;
-        add_requests(&mut whole, &warmup.requests);
+        whole.add(&warmup.requests);
         // A broken balance would be our own defect, and every figure in doubt.
         assert!(
             sustained.requests.balance() && whole.balance(),
             "the books must balance: {sustained:?} {warmup:?}"
         );
         let open = self.open_times();
-        let wall_s = frame.end_ns.saturating_sub(frame.start_ns) as f64 / 1e9;
-        let generator = self.evidence(spec, &sustained, open.as_ref(), wall_s);
-        let result = self.result(spec, &sustained, open.as_ref(), &frame, wall_s);
+        let wall_s = frame.length_s();
+        let tls = self.tls_books();
+        let generator = self.evidence(part, &sustained, open.as_ref(), wall_s);
+        let result = self.result(part.spec, &sustained, open.as_ref(), &tls, &frame);
+        // Only a merge needs them, and a machine alone has nothing to merge.
+        let distributions = (!part.shard.is_whole()).then(|| distributions(open.as_ref(), &tls));
         let service_time = open.as_ref().map_or(&self.latency, |open| &open.service_time);
         LoadRecord {
             result,
@@ -133,7 +142,7 @@ impl RecordBuilder {
             seconds: self.seconds.into_values().collect(),
             steps: Vec::new(),
             shards: Vec::new(),
-            distributions: None,
+            distributions,
         }
     }
 
@@ -178,16 +187,10 @@ impl RecordBuilder {
         sum.into_map()
     }
 
-    fn tls(&self) -> TlsResult {
+    fn tls_books(&self) -> TlsBooks {
         let mut sum = TlsBooks::default();
         self.reports.values().for_each(|report| sum.add(&report.tls));
-        TlsResult {
-            handshakes: sum.handshakes,
-            resumed: sum.resumed,
-            failed: sum.failed,
-            handshake_ns: sum.times().map_or(TimesNs::default(), |times| TimesNs::of(times, 0)),
-            negotiated: sum.negotiated,
-        }
+        sum
     }
 
     fn http2(&self, streams: u32) -> Http2Result {
@@ -214,7 +217,7 @@ impl RecordBuilder {
 
     fn evidence(
         &self,
-        spec: &LoadSpec,
+        part: Part<'_>,
         sustained: &Books,
         open: Option<&OpenTimes>,
         wall_s: f64,
@@ -223,8 +226,8 @@ impl RecordBuilder {
         let runqueue_ns: Option<Vec<u64>> = reports().map(|report| report.runqueue_ns).collect();
         let requests = &sustained.requests;
         GeneratorEvidence {
-            workers: spec.workers,
-            connections: spec.connections,
+            workers: part.workers,
+            connections: part.connections(),
             wall_s,
             worker_cpu_s: reports().map(|report| report.cpu_ns as f64 / 1e9).collect(),
             worker_runqueue_s: runqueue_ns
@@ -250,9 +253,10 @@ impl RecordBuilder {
         spec: &LoadSpec,
         sustained: &Books,
         open: Option<&OpenTimes>,
+        tls: &TlsBooks,
         frame: &PhaseFrame,
-        wall_s: f64,
     ) -> LoadResult {
+        let wall_s = frame.length_s();
         let requests = sustained.requests;
         let service_time = open.map_or(&self.latency, |open| &open.service_time);
         let is_open = matches!(spec.model, ModelSpec::Open { .. });
@@ -273,7 +277,7 @@ impl RecordBuilder {
                 ProtocolSpec::Http1 => Protocol::Http1,
                 ProtocolSpec::Http2 => Protocol::Http2,
             },
-            tls: spec.tls.as_ref().map(|_| self.tls()),
+            tls: spec.tls.as_ref().map(|_| tls_result(tls)),
             http2: match spec.protocol {
                 ProtocolSpec::Http1 => None,
                 ProtocolSpec::Http2 => Some(self.http2(spec.streams.unwrap_or(1))),
@@ -282,6 +286,26 @@ impl RecordBuilder {
             bound_by: if is_open { BoundBy::Rate } else { BoundBy::Concurrency },
             verdicts: Verdicts::default(),
         }
+    }
+}
+
+fn tls_result(books: &TlsBooks) -> TlsResult {
+    TlsResult {
+        handshakes: books.handshakes,
+        resumed: books.resumed,
+        failed: books.failed,
+        handshake_ns: books.times().map_or(TimesNs::default(), |times| TimesNs::of(times, 0)),
+        negotiated: books.negotiated.clone(),
+    }
+}
+
+fn distributions(open: Option<&OpenTimes>, tls: &TlsBooks) -> Distributions {
+    Distributions {
+        service_time: None,
+        lateness: None,
+        connection_wait: open.map(|open| Histogram::encode(&open.connection_wait)),
+        handshakes_before: tls.opening.as_ref().map(Histogram::encode),
+        handshakes_under_load: tls.later.as_ref().map(Histogram::encode),
     }
 }
 

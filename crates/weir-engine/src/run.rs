@@ -5,21 +5,17 @@ use std::io::{BufWriter, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-use rustix::process::{Resource, getrlimit};
-use weir_io::{
-    CpuTime, JoinHandle, SockAddr, WorkerOptions, available_cpus, mono_ns, process_cpu_time, reserve_files,
-    spawn_thread,
-};
+use weir_io::{CpuTime, SockAddr, mono_ns, process_cpu_time};
 use weir_results::LoadRecord;
 
 use crate::EngineError;
 use crate::flow::Flow;
 use crate::link::Dialing;
-use crate::pacing::pauses::{Pauses, Ramp};
-use crate::pacing::schedule::{Profile, Schedule};
+use crate::pacing::pauses::{Pauses, Ramp, Seat};
+use crate::pacing::schedule::{Profile, Schedule, seed_of_shard};
 use crate::pacing::source::Source;
 use crate::pacing::think::Think;
 use crate::record::{PhaseFrame, RecordBuilder};
@@ -27,21 +23,22 @@ use crate::recording::recorder::Send;
 use crate::recording::routes::Routes;
 use crate::request::RequestSource;
 use crate::resolve::resolve;
-use crate::spec::{LoadSpec, ModelSpec, ProtocolSpec};
+use crate::spec::{LoadSpec, ModelSpec, Part, ProtocolSpec, check_start_ahead, share};
 use crate::timeline::Timeline;
 use crate::tls::TlsClient;
 use crate::tls::names::Names;
 use crate::warm_up::WarmUp;
-use crate::worker::{Event, WorkerPlan, work};
+use crate::worker::Event;
 
+mod crew;
 mod progress;
 mod steps;
 
+pub(crate) use crew::raise_open_files;
 pub use progress::Progress;
 
-/// Open files besides connections: standard streams, and each worker's poll and timers.
-const FILES_BASE: u64 = 32;
-const FILES_PER_WORKER: u64 = 20;
+use crew::{Crew, await_connections};
+
 /// Time between the announcement of the start and the start, so that every worker is waiting by then.
 const LEAD_NS: u64 = 2_000_000;
 const LEAD_PER_WORKER_NS: u64 = 1_000_000;
@@ -59,9 +56,11 @@ const STOP_CHECK_PERIOD: Duration = Duration::from_millis(20);
 /// Errors of peers are counted in the record.
 ///
 /// # Errors
-/// When the specification makes no sense, or this process cannot drive it.
+/// When the specification makes no sense, or this process cannot drive it, or not from its planned start on.
 pub fn run(spec: &LoadSpec, progress: &dyn Progress, stop: &AtomicBool) -> Result<LoadRecord, EngineError> {
     spec.validate()?;
+    check_start(spec, mono_ns())?;
+    let shard = spec.shard.unwrap_or_default();
     let addresses = resolve(spec)?;
     let prepared = Prepared {
         dialing: Dialing {
@@ -75,9 +74,11 @@ pub fn run(spec: &LoadSpec, progress: &dyn Progress, stop: &AtomicBool) -> Resul
                 .as_ref()
                 .map(|tls| {
                     let names = Names::new(spec, tls)?;
-                    TlsClient::new(tls, spec.protocol, names, most_connections(spec), spec.seed)
+                    let seed = seed_of_shard(spec.seed, shard);
+                    TlsClient::new(tls, spec.protocol, names, most_connections(spec), seed)
                 })
                 .transpose()?,
+            shard,
         },
         requests: RequestSource::new(spec)?,
     };
@@ -105,43 +106,13 @@ fn drive(
     progress: &dyn Progress,
     stop: &AtomicBool,
 ) -> Result<LoadRecord, EngineError> {
-    let connections = spec.connections.max(spec.connections_from.unwrap_or(0));
-    raise_open_files(connections, spec.workers)?;
+    let part = Part::of(spec);
+    raise_open_files(part.connections_most(), part.workers)?;
     let (events_in, events) = channel();
     let early_end_ns = Arc::new(AtomicU64::new(0));
-    let mut crew = Crew { starts: Vec::new(), threads: Vec::new() };
-    for worker in 0..spec.workers {
-        let (start, wait_for_start) = sync_channel(1);
-        crew.starts.push(start);
-        let plan = WorkerPlan {
-            worker,
-            connections: connections_of(spec, worker),
-            connections_first: connections_first_of(spec, worker),
-            protocol: spec.protocol,
-            streams: streams_of(spec),
-            dialing: prepared.dialing.of_worker(worker),
-            requests: prepared.requests.clone(),
-            has_domains: !spec.domains.is_empty(),
-            requests_per_connection: spec.requests_per_connection,
-            early_end_ns: Arc::clone(&early_end_ns),
-            timeout_ns: spec.timeout_ns,
-            spin: spec.spin,
-            events: Sender::clone(&events_in),
-            start: wait_for_start,
-        };
-        let options = WorkerOptions {
-            name: format!("load-{worker}"),
-            cpu: cpu_of(worker, spec.workers),
-            // A closed loop may use its whole CPU, and so does a spinning worker: as urgent ones they would keep the
-            // server from it.
-            is_urgent: matches!(spec.model, ModelSpec::Open { .. }) && !spec.spin,
-        };
-        let thread = spawn_thread(options, move || work(plan))
-            .map_err(|source| EngineError::Worker { worker, source })?;
-        crew.threads.push(thread);
-    }
+    let mut crew = Crew::start(part, prepared, &events_in, &early_end_ns)?;
     drop(events_in);
-    let is_whole = await_connections(&events, spec.workers, || {
+    let is_whole = await_connections(&events, part.workers, || {
         if stop.load(Ordering::Acquire) {
             // No clock runs yet, so there is no time; this is enough to keep the workers from opening more connections.
             early_end_ns.store(1, Ordering::Release);
@@ -153,20 +124,31 @@ fn drive(
     }
     early_end_ns.store(0, Ordering::Release);
     let coordinator =
-        Coordinator { spec, requests: &prepared.requests, progress, stop, events, early_end_ns };
-    let (timeline, warm_up) = coordinator.start(&mut crew);
-    let outcome = coordinator.collect(timeline, warm_up);
-    crew.join()?;
-    outcome
+        Coordinator { part, requests: &prepared.requests, progress, stop, events, early_end_ns };
+    match coordinator.start(&mut crew) {
+        Ok((timeline, warm_up)) => {
+            let outcome = coordinator.collect(timeline, warm_up);
+            crew.join()?;
+            outcome
+        }
+        Err(error) => {
+            crew.dismiss()?;
+            Err(error)
+        }
+    }
 }
 
-struct Crew {
-    starts: Vec<SyncSender<Flow>>,
-    threads: Vec<JoinHandle<std::io::Result<()>>>,
+/// Whether the planned start is still to come, and within reach.
+fn check_start(spec: &LoadSpec, now_ns: u64) -> Result<(), EngineError> {
+    let Some(start_ns) = spec.start_at_ns else { return Ok(()) };
+    if start_ns < now_ns {
+        return Err(EngineError::Late { late_ns: now_ns - start_ns });
+    }
+    check_start_ahead(start_ns, now_ns)
 }
 
 struct Coordinator<'a> {
-    spec: &'a LoadSpec,
+    part: Part<'a>,
     requests: &'a RequestSource,
     progress: &'a dyn Progress,
     stop: &'a AtomicBool,
@@ -183,16 +165,16 @@ struct PhaseCpu {
 
 impl Coordinator<'_> {
     /// Starts all workers on one clock.
-    fn start(&self, crew: &mut Crew) -> (Timeline, Option<Arc<WarmUp>>) {
-        let spec = self.spec;
+    fn start(&self, crew: &mut Crew) -> Result<(Timeline, Option<Arc<WarmUp>>), EngineError> {
+        let Part { spec, shard, workers } = self.part;
         let mut duration_ns = spec.duration_ns;
         let mut end_index = u64::MAX;
         let schedule = match spec.model {
             ModelSpec::Closed { .. } => None,
             ModelSpec::Open { rate_per_s, spacing, .. } => {
                 let profile = Profile::of(spec).unwrap_or_else(|| rate_per_s.into());
-                let schedule = Schedule::new(spec.seed, profile, spacing);
-                if let Some(count) = spec.request_count {
+                let schedule = Schedule::new(spec.seed, profile, spacing).of_shard(shard);
+                if let Some(count) = self.part.request_count() {
                     let (index, end_ns) = schedule.end_of(spec.warmup_ns, count);
                     end_index = index;
                     // The last arrival may have the same nanosecond as the first one after the phase.
@@ -201,26 +183,23 @@ impl Coordinator<'_> {
                 Some(schedule)
             }
         };
-        // Only now: walking a long schedule takes time, and so does allocating the workers' books.
-        let places = connections_of(spec, 0) as u64 * u64::from(streams_of(spec)) * u64::from(spec.workers);
-        let start_ns =
-            mono_ns() + LEAD_NS + u64::from(spec.workers) * LEAD_PER_WORKER_NS + places * LEAD_PER_PLACE_NS;
+        let start_ns = self.start_ns()?;
         let timeline = Timeline::new(start_ns, spec.warmup_ns, duration_ns, spec.timeout_ns);
-        let warm_up = WarmUp::new(start_ns, spec.warmup_ns, spec.longest_warmup_ns(), spec.workers);
-        let workers = u64::from(spec.workers);
+        let warm_up = WarmUp::new(start_ns, spec.warmup_ns, spec.longest_warmup_ns(), workers);
         for (worker, start) in (0..).zip(crew.starts.drain(..)) {
             let source = match &schedule {
                 Some(schedule) => {
-                    Source::open(schedule.arrivals(u64::from(worker), workers), workers, end_index)
+                    let arrivals = schedule.arrivals(u64::from(worker), u64::from(workers));
+                    Source::open(arrivals, u64::from(workers), end_index)
                 }
                 None => {
-                    let left = spec.request_count.map(|count| share(count, worker, spec.workers));
-                    Source::closed(u64::from(worker), workers, left)
+                    let left = self.part.request_count().map(|count| share(count, worker, workers));
+                    Source::closed(u64::from(worker), u64::from(workers), left)
                 }
             };
-            let slots = connections_of(spec, worker) * streams_of(spec) as usize;
-            let flow = Flow::new(source, timeline, spec.timeout_ns, slots)
-                .with_pauses(pauses_of(spec, worker, slots))
+            let slots = self.part.connections_of(worker) * self.part.streams() as usize;
+            let flow = Flow::new(source.of_shard(shard), timeline, spec.timeout_ns, slots)
+                .with_pauses(pauses_of(self.part, worker, slots))
                 .with_replay(self.requests.is_recorded())
                 .with_routes(Routes::new(self.requests))
                 .with_warm_up(warm_up.clone(), worker)
@@ -228,7 +207,20 @@ impl Coordinator<'_> {
             // A worker that has ended is noticed when it is joined.
             let _ = start.send(flow);
         }
-        (timeline, warm_up)
+        Ok((timeline, warm_up))
+    }
+
+    /// The planned start, or else one at which every worker is waiting for it.
+    fn start_ns(&self) -> Result<u64, EngineError> {
+        let (part, workers) = (&self.part, u64::from(self.part.workers));
+        // Only now: walking a long schedule takes time, and so does allocating the workers' books.
+        let places = part.connections_of(0) as u64 * u64::from(part.streams()) * workers;
+        let ready_ns = mono_ns() + LEAD_NS + workers * LEAD_PER_WORKER_NS + places * LEAD_PER_PLACE_NS;
+        match part.spec.start_at_ns {
+            Some(start_ns) if start_ns < ready_ns => Err(EngineError::Late { late_ns: ready_ns - start_ns }),
+            Some(start_ns) => Ok(start_ns),
+            None => Ok(ready_ns),
+        }
     }
 
     /// Receives the workers' messages until all have ended.
@@ -237,7 +229,8 @@ impl Coordinator<'_> {
         mut timeline: Timeline,
         warm_up: Option<Arc<WarmUp>>,
     ) -> Result<LoadRecord, EngineError> {
-        let mut builder = RecordBuilder::new(timeline.start_ns, self.spec.workers, self.spec.counts_only);
+        let spec = self.part.spec;
+        let mut builder = RecordBuilder::new(timeline.start_ns, self.part.workers, spec.counts_only);
         let mut cpu = PhaseCpu::default();
         let mut is_stopping = false;
         let mut growth = warm_up.map(Growth::new);
@@ -275,13 +268,13 @@ impl Coordinator<'_> {
             cpu_start: cpu.start.unwrap_or(now),
             cpu_end: cpu.end.unwrap_or(now),
         };
-        if let Some(path) = &self.spec.trace {
+        if let Some(path) = &spec.trace {
             write_sends(path, &builder.sends(), frame.start_ns)?;
         }
-        let mut record = builder.build(self.spec, frame);
+        let mut record = builder.build(self.part, frame);
         record.generator.left_out = self.requests.left_out().cloned();
         record.generator.warm_up = growth.map(|growth| weir_results::WarmUp {
-            asked_ns: self.spec.warmup_ns,
+            asked_ns: spec.warmup_ns,
             taken_ns: frame.start_ns - timeline.start_ns,
             has_settled: growth.has_settled,
         });
@@ -351,133 +344,28 @@ impl PhaseCpu {
     }
 }
 
-impl Crew {
-    /// Whether a worker has ended before the start.
-    fn has_lost_one(&self) -> bool {
-        self.threads.iter().any(JoinHandle::is_finished)
-    }
-
-    /// Dismisses all workers, and returns why one of them ended before the start.
-    fn failure(mut self) -> EngineError {
-        self.starts.clear();
-        match self.join() {
-            Err(error) => error,
-            Ok(()) => {
-                EngineError::Worker { worker: 0, source: std::io::Error::other("it ended before the start") }
-            }
-        }
-    }
-
-    fn join(self) -> Result<(), EngineError> {
-        for (worker, thread) in (0..).zip(self.threads) {
-            match thread.join() {
-                Ok(Ok(())) => {}
-                Ok(Err(source)) => return Err(EngineError::Worker { worker, source }),
-                Err(_) => return Err(EngineError::Panicked { worker }),
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Waits until every worker has tried all its connections, which is bounded in time; false if one has ended without a
-/// message while the others wait for a start that must not come.
-fn await_connections(events: &Receiver<(u32, Event)>, workers: u32, has_lost_one: impl Fn() -> bool) -> bool {
-    let mut connected = 0;
-    while connected < workers {
-        match events.recv_timeout(STOP_CHECK_PERIOD) {
-            Ok(_) => connected += 1,
-            Err(RecvTimeoutError::Timeout) if !has_lost_one() => {}
-            // Its message may have arrived between the two checks, but then it would not have ended.
-            Err(_) => return false,
-        }
-    }
-    true
-}
-
-/// The greatest number of connections that the load has at any time.
+/// The greatest number of connections that this machine has at any time.
 fn most_connections(spec: &LoadSpec) -> usize {
     let steps = spec.steps.iter().filter_map(|step| step.connections);
-    steps.chain(spec.connections_from).fold(spec.connections, u32::max) as usize
+    let most = steps.chain(spec.connections_from).fold(spec.connections, u32::max);
+    spec.shard.unwrap_or_default().share(most.into()) as usize
 }
 
-/// Connections of a worker; a changing number counts with its maximum.
-fn connections_of(spec: &LoadSpec, worker: u32) -> usize {
-    let most = spec.connections.max(spec.connections_from.unwrap_or(0));
-    share(u64::from(most), worker, spec.workers) as usize
-}
-
-/// The connections that are open from the start.
-fn connections_first_of(spec: &LoadSpec, worker: u32) -> usize {
-    let first = spec.connections_from.unwrap_or(spec.connections);
-    share(u64::from(first), worker, spec.workers) as usize
-}
-
-/// Places for requests in flight on each connection.
-fn streams_of(spec: &LoadSpec) -> u32 {
-    spec.streams.unwrap_or(1)
-}
-
-fn pauses_of(spec: &LoadSpec, worker: u32, slots: usize) -> Pauses {
+fn pauses_of(part: Part<'_>, worker: u32, slots: usize) -> Pauses {
+    let Part { spec, shard, workers } = part;
+    let seat = Seat { worker, workers, shard };
     let think = match spec.model {
         ModelSpec::Closed { think } => think.map(|think| Think::new(spec.seed, think)),
         ModelSpec::Open { .. } => None,
     };
-    let ramp = spec.connections_from.map(|from| Ramp {
-        from,
-        to: spec.connections,
-        worker,
-        workers: spec.workers,
-        streams: streams_of(spec),
-    });
-    Pauses::new(think, ramp, worker, spec.workers, slots)
-}
-
-/// The share of `total` for worker `worker` of `workers`: equal shares, and the first workers get the remainder.
-fn share(total: u64, worker: u32, workers: u32) -> u64 {
-    let (worker, workers) = (u64::from(worker), u64::from(workers));
-    total / workers + u64::from(worker < total % workers)
-}
-
-/// The CPU of a worker; `None` when there are more workers than CPUs. Servers on the same host bind their workers from
-/// the first CPU upwards, so these are bound from the last CPU downwards.
-fn cpu_of(worker: u32, workers: u32) -> Option<usize> {
-    let cpus = available_cpus();
-    if workers as usize > cpus.len() {
-        return None;
-    }
-    cpus.iter().rev().nth(worker as usize).copied()
-}
-
-/// Raises the process's limit of open files as far as the connections need it.
-pub(crate) fn raise_open_files(connections: u32, workers: u32) -> Result<(), EngineError> {
-    let needed = u64::from(connections) + u64::from(workers) * FILES_PER_WORKER + FILES_BASE;
-    if getrlimit(Resource::Nofile).current.is_some_and(|current| current < needed) {
-        // If it cannot be raised, the check below reports that.
-        weir_io::raise_open_files();
-    }
-    reserve_files(needed);
-    match getrlimit(Resource::Nofile).current {
-        Some(limit) if limit < needed => Err(EngineError::OpenFiles { connections, needed, limit }),
-        _ => Ok(()),
-    }
+    let streams = part.streams();
+    let ramp = spec.connections_from.map(|from| Ramp { from, to: spec.connections, seat, streams });
+    Pauses::new(think, ramp, seat, slots)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_worker_that_ends_without_a_word_keeps_nobody_waiting() {
-        let (events_in, events) = channel();
-        for worker in 0..2 {
-            events_in.send((worker, Event::Connected)).unwrap();
-        }
-        assert!(await_connections(&events, 2, || true), "who has reported may end");
-        events_in.send((0, Event::Connected)).unwrap();
-        // The sender stays alive, like that of a worker that waits for the start.
-        assert!(!await_connections(&events, 2, || true));
-    }
 
     /// Looks at a warm-up of 100 ms, 250 ms at most, whose latencies `latency_ns` gives by millisecond.
     fn grown(latency_ns: impl Fn(u64) -> u64) -> (Timeline, Growth) {
@@ -508,30 +396,5 @@ mod tests {
         assert_eq!(taken(|ms| 5_000 + 100 * 65u64.saturating_sub(ms)), (150, true));
         assert_eq!(taken(|ms| 5_000 + 100 * 85u64.saturating_sub(ms)), (200, true));
         assert_eq!(taken(|ms| 5_000 + 100 * ms), (250, false));
-    }
-
-    #[test]
-    fn a_ramp_opens_what_it_begins_with_and_the_rest_when_its_time_comes() {
-        let spec = |from, to| LoadSpec { connections_from: from, connections: to, ..LoadSpec::default() };
-        let of_all = |spec: &LoadSpec, of: fn(&LoadSpec, u32) -> usize| [of(spec, 0), of(spec, 1)];
-        for (from, to, first, most) in [(Some(1), 60, [1, 0], [30, 30]), (Some(7), 1, [4, 3], [4, 3])] {
-            let spec = LoadSpec { workers: 2, ..spec(from, to) };
-            assert_eq!((of_all(&spec, connections_first_of), of_all(&spec, connections_of)), (first, most));
-        }
-        let constant = spec(None, 9);
-        assert_eq!((connections_first_of(&constant, 0), connections_of(&constant, 0)), (9, 9));
-    }
-
-    #[test]
-    fn an_end_before_the_start_is_reported_with_its_reason() {
-        let (start, wait_for_start) = sync_channel::<Flow>(1);
-        let waiting = spawn_thread(WorkerOptions::default(), move || {
-            drop(wait_for_start.recv());
-            Ok(())
-        });
-        let failed =
-            spawn_thread(WorkerOptions::default(), || Err(std::io::Error::other("no descriptor is left")));
-        let crew = Crew { starts: vec![start], threads: vec![waiting.unwrap(), failed.unwrap()] };
-        assert_eq!(crew.failure().to_string(), "worker 1 could not start: no descriptor is left");
     }
 }

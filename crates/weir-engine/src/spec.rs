@@ -10,8 +10,10 @@ use weir_document::{Burst, Pause, Rate};
 mod bounds;
 mod check;
 mod checks;
+mod part;
 mod requests;
 mod shape;
+mod shard;
 mod tls;
 
 pub use bounds::REQUESTS_MAX;
@@ -19,16 +21,20 @@ pub(crate) use bounds::{ROUTE_NAME_BYTES_MAX, TOKEN_FIELD};
 pub use check::{CONNECTIONS_MAX, RATE_MAX_PER_S, WORKERS_MAX};
 pub use checks::{Check, ChecksSpec, StatusPattern};
 pub use shape::{STEPS_MAX, STREAMS_MAX};
+pub use shard::{SHARDS_MAX, ShardSpec};
 pub use tls::{Resumption, TlsSpec, TlsVersion};
 
 pub(crate) use check::{invalid, out_of_range};
 pub(crate) use checks::status_class;
+pub(crate) use part::Part;
 pub(crate) use requests::is_token_byte;
+pub(crate) use shard::{check_start_ahead, share};
 
 /// What the path of a Unix socket begins with in place of `host:port`.
 pub const UNIX: &str = "unix:";
 
-/// A load: what to send, how often, over how many connections, and when to stop.
+/// A load: what to send, how often, over how many connections, and when to stop. With a [`ShardSpec`] it is still the
+/// whole load, of which this machine carries a part.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LoadSpec {
@@ -79,17 +85,19 @@ pub struct LoadSpec {
     /// Requests after which a connection is closed and opened anew; 1 is a connection for each request.
     #[serde(default)]
     pub requests_per_connection: Option<u64>,
-    /// Worker threads.
+    /// Worker threads, of each machine; a shard with fewer connections has as many workers as connections.
     pub workers: u32,
     /// Length of the warm-up, nanoseconds.
     pub warmup_ns: u64,
     /// Length to which the warm-up may grow while latencies have not settled, nanoseconds; up to `warmup_ns` it cannot.
-    /// Nor can it before ramps, bursts, steps, and loads that end by a count.
+    /// Nor can it before ramps, bursts, steps, and loads that end by a count, or on shards: each machine would choose
+    /// another length, and their phases would not be the same.
     #[serde(default)]
     pub warmup_most_ns: u64,
     /// Length of the sustained phase (of each step), nanoseconds; this or `request_count`.
     pub duration_ns: Option<u64>,
-    /// Requests of the sustained phase (of each step); this or `duration_ns`.
+    /// Requests of the sustained phase (of each step); this or `duration_ns`. Shards end when each has its share, so an
+    /// open load thins out at the end.
     pub request_count: Option<u64>,
     /// Steps, one after the other; empty is one step of what stands above. The warm-up comes before the first.
     #[serde(default)]
@@ -109,6 +117,17 @@ pub struct LoadSpec {
     /// Whether workers wait by spinning, which needs a core for each: less lateness for more CPU time.
     #[serde(default)]
     pub spin: bool,
+    /// The part of the load that this machine carries; `None` is all of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard: Option<ShardSpec>,
+    /// When the warm-up starts, on this machine's `CLOCK_MONOTONIC`, nanoseconds; at most 10 minutes ahead. Connections
+    /// are opened before. If they are not open by then, the load fails with [`EngineError::Late`] and sends nothing.
+    /// Steps then start at planned times too: a time-out and a second after the end of the step before. `None` starts
+    /// as soon as connections are open.
+    ///
+    /// [`EngineError::Late`]: crate::EngineError::Late
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_at_ns: Option<u64>,
 }
 
 /// An address in place of what a name resolves to.
@@ -297,6 +316,8 @@ impl Default for LoadSpec {
             trace: None,
             counts_only: false,
             spin: false,
+            shard: None,
+            start_at_ns: None,
         }
     }
 }

@@ -110,11 +110,12 @@ pub(crate) fn work(plan: WorkerPlan) -> std::io::Result<()> {
         flow,
     };
     worker.adopt_connections();
-    wait::until(worker.flow.timeline().start_ns);
-    // Bytes that arrived in the meantime are no response either.
-    let ready = worker.net.poll.now();
-    worker.serve_ready(ready, mono_ns());
-    worker.run(plan.worker, &plan.events);
+    if worker.wait_for_start() {
+        // Bytes that arrived in the meantime are no response either.
+        let ready = worker.net.poll.now();
+        worker.serve_ready(ready, mono_ns());
+        worker.run(plan.worker, &plan.events);
+    }
     let report = worker.finish();
     // As above.
     let _ = plan.events.send((plan.worker, Event::Ended(Box::new(report))));
@@ -347,10 +348,7 @@ impl Worker {
     /// What is done every 10 ms.
     fn tick(&mut self, now_ns: u64) {
         self.realtime_offset_ns = realtime_offset_ns();
-        match self.early_end_ns.load(Ordering::Acquire) {
-            0 => {}
-            end_ns => self.flow.cut(end_ns, EARLY_DRAIN_NS.min(self.timeout_ns)),
-        }
+        self.heed_early_end();
         let mut expired = std::mem::take(&mut self.expired);
         self.flow.tick(now_ns, &mut expired);
         for slot in expired.drain(..) {
@@ -359,6 +357,15 @@ impl Worker {
         self.expired = expired;
         self.flush_dirty();
         self.mend_connections(now_ns);
+    }
+
+    /// Ends the load early, if that is announced; returns whether it is.
+    fn heed_early_end(&mut self) -> bool {
+        let end_ns = self.early_end_ns.load(Ordering::Acquire);
+        if end_ns != 0 {
+            self.flow.cut(end_ns, EARLY_DRAIN_NS.min(self.timeout_ns));
+        }
+        end_ns != 0
     }
 
     fn finish(mut self) -> WorkerReport {

@@ -4,9 +4,9 @@ use hdrhistogram::Histogram;
 use weir_results::{Requests, new_histogram};
 
 use super::*;
+use crate::pacing::pauses::Seat;
 use crate::pacing::schedule::{Schedule, hash};
-use crate::recording::books::add_requests;
-use crate::spec::Spacing;
+use crate::spec::{ShardSpec, Spacing};
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
@@ -101,7 +101,7 @@ fn check(report: &FlowReport) {
         assert!(books.uncertain <= requests.sent);
     }
     let mut whole = report.warmup.requests;
-    add_requests(&mut whole, &report.sustained.requests);
+    whole.add(&report.sustained.requests);
     let sum = |of: fn(&Interval) -> u64| report.intervals.iter().map(of).sum::<u64>();
     assert_eq!(sum(|interval| interval.sent), whole.sent);
     assert_eq!(sum(|interval| interval.completed), whole.completed);
@@ -451,13 +451,9 @@ fn a_pause_comes_after_each_answer_and_not_before_the_first_request() {
     let timeline = Timeline::new(S, 0, Some(S), S);
     let mut sim = Sim::new(Source::closed(0, 1, None), timeline, S, 0, |_| Some(2 * MS));
     let think = crate::pacing::think::Think::new(1, "8ms".parse().unwrap());
-    sim.flow = Flow::new(Source::closed(0, 1, None), timeline, S, 3).with_pauses(Pauses::new(
-        Some(think),
-        None,
-        0,
-        1,
-        3,
-    ));
+    let seat = Seat { worker: 0, workers: 1, shard: ShardSpec::WHOLE };
+    let pauses = Pauses::new(Some(think), None, seat, 3);
+    sim.flow = Flow::new(Source::closed(0, 1, None), timeline, S, 3).with_pauses(pauses);
     (0..3).for_each(|slot| sim.flow.connected(slot, S));
     sim.answers_ns = vec![None; 3];
     let report = sim.run();
@@ -594,7 +590,7 @@ fn the_books_balance_in_every_order_of_events() {
         let report = flow.finish(now_ns);
         check(&report);
         let mut whole = report.warmup.requests;
-        add_requests(&mut whole, &report.sustained.requests);
+        whole.add(&report.sustained.requests);
         // An arrival that was sent again was sent once, and one that nobody took in the end has failed.
         let left = report.warmup.errors.goaway + report.sustained.errors.goaway;
         assert_eq!((whole.sent, whole.failed), (sent.len() as u64, failed + left), "seed {seed}");

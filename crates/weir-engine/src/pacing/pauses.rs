@@ -1,7 +1,16 @@
 //! When a place of a closed loop may not send: while it thinks, and before and after its time of use.
 
 use crate::pacing::think::Think;
+use crate::spec::ShardSpec;
 use crate::timeline::Timeline;
+
+/// A worker among those of all machines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Seat {
+    pub(crate) worker: u32,
+    pub(crate) workers: u32,
+    pub(crate) shard: ShardSpec,
+}
 
 /// The pauses of one worker's places.
 #[derive(Debug, Default)]
@@ -13,8 +22,7 @@ pub(crate) struct Pauses {
 #[derive(Debug)]
 struct Thinking {
     think: Think,
-    worker: u32,
-    workers: u32,
+    seat: Seat,
     places: Vec<Thinker>,
 }
 
@@ -27,30 +35,27 @@ struct Thinker {
     until_ns: u64,
 }
 
-/// A number of connections that grows or shrinks linearly over the sustained phase.
+/// A number of connections, over all machines, that grows or shrinks linearly over the sustained phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ramp {
     pub(crate) from: u32,
     pub(crate) to: u32,
-    pub(crate) worker: u32,
-    pub(crate) workers: u32,
+    pub(crate) seat: Seat,
     /// Places on each connection.
     pub(crate) streams: u32,
 }
 
+impl Seat {
+    /// The number among the workers of all machines of what has the number `local` at this one.
+    fn number(self, local: u64) -> u64 {
+        self.shard.number(local * u64::from(self.workers) + u64::from(self.worker))
+    }
+}
+
 impl Pauses {
-    /// Pauses of `slots` places of worker `worker` of `workers`.
-    pub(crate) fn new(
-        think: Option<Think>,
-        ramp: Option<Ramp>,
-        worker: u32,
-        workers: u32,
-        slots: usize,
-    ) -> Self {
-        let think = think.map(|think| {
-            let places = vec![Thinker::default(); slots];
-            Thinking { think, worker, workers, places }
-        });
+    /// Pauses of the `slots` places of a worker.
+    pub(crate) fn new(think: Option<Think>, ramp: Option<Ramp>, seat: Seat, slots: usize) -> Self {
+        let think = think.map(|think| Thinking { think, seat, places: vec![Thinker::default(); slots] });
         Self { think, ramp }
     }
 
@@ -85,7 +90,7 @@ impl Pauses {
 
 impl Thinking {
     fn begin(&mut self, slot: usize, now_ns: u64) {
-        let among_all = slot as u64 * u64::from(self.workers) + u64::from(self.worker);
+        let among_all = self.seat.number(slot as u64);
         let place = &mut self.places[slot];
         place.requests += 1;
         place.until_ns = now_ns.saturating_add(self.think.draw_ns(among_all, place.requests));
@@ -110,7 +115,7 @@ impl Ramp {
 
     /// The place's connection in the order of all workers' connections.
     fn number(&self, slot: usize) -> u64 {
-        (slot as u64 / u64::from(self.streams)) * u64::from(self.workers) + u64::from(self.worker)
+        self.seat.number(slot as u64 / u64::from(self.streams))
     }
 
     /// When the number of connections is `number`.
@@ -128,15 +133,19 @@ mod tests {
 
     const S: u64 = 1_000_000_000;
 
+    fn seat(worker: u32, workers: u32) -> Seat {
+        Seat { worker, workers, shard: ShardSpec::WHOLE }
+    }
+
     #[test]
     fn connections_come_and_go_evenly_over_the_phase() {
         let timeline = Timeline::new(0, S, Some(10 * S), S);
-        let up = Ramp { from: 2, to: 12, worker: 1, workers: 2, streams: 1 };
+        let up = Ramp { from: 2, to: 12, seat: seat(1, 2), streams: 1 };
         // Worker 1 of 2 has the connections 1, 3, 5, ...
         let begins: Vec<u64> = (0..6).map(|slot| up.begins_ns(slot, &timeline) / S).collect();
         assert_eq!(begins, [0, 3, 5, 7, 9, 11]);
         assert!((0..6).all(|slot| up.ends_ns(slot, &timeline) == u64::MAX));
-        let down = Ramp { from: 4, to: 1, worker: 0, workers: 1, streams: 2 };
+        let down = Ramp { from: 4, to: 1, seat: seat(0, 1), streams: 2 };
         let ends: Vec<u64> = (0..8).map(|slot| down.ends_ns(slot, &timeline)).collect();
         assert_eq!(ends[..2], [u64::MAX; 2]);
         assert_eq!(ends[6..].iter().map(|ns| (ns - S + 1) * 3 / (10 * S)).collect::<Vec<_>>(), [1, 1]);
@@ -144,13 +153,54 @@ mod tests {
     }
 
     #[test]
+    fn machines_go_through_a_ramp_in_turn_as_the_workers_of_one_do() {
+        let timeline = Timeline::new(0, S, Some(10 * S), S);
+        for (from, to) in [(2, 13), (13, 2)] {
+            let times = |shards: u32, workers: u32| {
+                let mut times = Vec::new();
+                for (index, worker) in (0..shards).flat_map(|index| (0..workers).map(move |w| (index, w))) {
+                    let seat = Seat { worker, workers, shard: ShardSpec { index, of: shards } };
+                    let ramp = Ramp { from, to, seat, streams: 1 };
+                    let slots = (0..).take_while(|slot| ramp.number(*slot) < 13);
+                    times.extend(
+                        slots.map(|slot| (ramp.begins_ns(slot, &timeline), ramp.ends_ns(slot, &timeline))),
+                    );
+                }
+                times.sort_unstable();
+                times
+            };
+            assert_eq!(times(1, 1).len(), 13);
+            for (shards, workers) in [(1, 3), (3, 1), (3, 2), (5, 4)] {
+                assert_eq!(times(shards, workers), times(1, 1), "{shards} machines of {workers} workers");
+            }
+        }
+    }
+
+    #[test]
     fn thinking_takes_its_time_but_not_before_the_first_request() {
         let timeline = Timeline::new(0, 0, Some(S), S);
-        let mut pauses = Pauses::new(Some(Think::new(1, "7ns".parse().unwrap())), None, 0, 1, 2);
+        let think = Think::new(1, "7ns".parse().unwrap());
+        let mut pauses = Pauses::new(Some(think), None, seat(0, 1), 2);
         assert_eq!([0, 1].map(|slot| pauses.until_ns(slot, 100, &timeline)), [100, 100]);
         pauses.resolved(0, 100);
         assert_eq!([0, 1].map(|slot| pauses.until_ns(slot, 100, &timeline)), [107, 100]);
         // A connection that is lost and reopened meanwhile does not start a new think time.
         assert_eq!([105, 107, 110].map(|now_ns| pauses.until_ns(0, now_ns, &timeline)), [107, 107, 110]);
+    }
+
+    #[test]
+    fn the_same_place_thinks_differently_on_each_machine() {
+        let timeline = Timeline::new(0, 0, Some(S), S);
+        let mut drawn = std::collections::BTreeSet::new();
+        for index in 0..3 {
+            let think = Think::new(1, "exp:1ms".parse().unwrap());
+            let seat = Seat { worker: 0, workers: 2, shard: ShardSpec { index, of: 3 } };
+            let mut pauses = Pauses::new(Some(think), None, seat, 4);
+            for slot in 0..4 {
+                pauses.resolved(slot, 0);
+                drawn.insert(pauses.until_ns(slot, 0, &timeline));
+            }
+        }
+        assert_eq!(drawn.len(), 12);
     }
 }

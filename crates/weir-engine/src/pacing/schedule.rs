@@ -4,21 +4,25 @@
 //! into the load's own by the inverse of its integrated rate. So a ramp or a burst changes how dense they are and
 //! nothing else: mapped back they are the same Poisson process.
 
-use crate::spec::Spacing;
+use crate::spec::{ShardSpec, Spacing};
 
 mod profile;
+#[cfg(test)]
+mod shards;
 #[cfg(test)]
 mod spacing;
 
 use profile::Piece;
 pub use profile::{NEVER_NS, Profile};
 
+/// Separates the seeds of shards from each other, and from that of the whole load.
+const SHARD: u64 = 0x8f1b_bcdc_ca62_c1d6;
+
 /// An open-loop schedule: arrival `index` is due at a fixed offset from the start.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Schedule {
-    seed: u64,
     profile: Profile,
-    spacing: Spacing,
+    gaps: Gaps,
 }
 
 impl Schedule {
@@ -27,7 +31,15 @@ impl Schedule {
         let profile = profile.into();
         debug_assert!(profile.constant().is_none_or(|rate_per_s| rate_per_s > 0.0 && rate_per_s.is_finite()));
         // Seeds are hashed first, so that streams of related seeds are independent.
-        Self { seed: hash(seed, 0), profile, spacing }
+        Self { profile, gaps: Gaps { seed: hash(seed, 0), spacing, shard: ShardSpec::WHOLE } }
+    }
+
+    /// The part of the schedule that one of several machines has. Its arrivals are numbered by themselves.
+    ///
+    /// Poisson arrivals are a stream of their own, whose gaps are `of` times as long. Evenly spaced arrivals are those
+    /// that are `index` modulo `of` of the whole schedule.
+    pub fn of_shard(self, shard: ShardSpec) -> Self {
+        Self { gaps: Gaps { seed: seed_of_shard(self.gaps.seed, shard), shard, ..self.gaps }, ..self }
     }
 
     /// The arrivals of worker `worker` of `workers`: the indices that are `worker` modulo `workers`.
@@ -36,9 +48,9 @@ impl Schedule {
             Some(_) => None,
             None => Some(Box::new(Bent { profile: self.profile, piece: self.profile.first(), due_ns: 0 })),
         };
-        let gaps = Gaps { seed: self.seed, spacing: self.spacing };
+        let gaps = self.gaps;
         let rate_per_s = self.profile.constant().unwrap_or_default();
-        let mut arrivals = Arrivals { gaps, rate_per_s, bent, index: 0, mass: gaps.before(0), step: 1 };
+        let mut arrivals = Arrivals { gaps, rate_per_s, bent, index: 0, mass: gaps.first(), step: 1 };
         arrivals.skip(worker);
         arrivals.step = workers;
         arrivals
@@ -73,11 +85,12 @@ pub struct Arrivals {
     step: u64,
 }
 
-/// The gaps of a schedule of one arrival per unit of time.
+/// The gaps of a schedule of one arrival per unit of time, over all shards.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Gaps {
     seed: u64,
     spacing: Spacing,
+    shard: ShardSpec,
 }
 
 /// A rate that changes.
@@ -116,12 +129,12 @@ impl Arrivals {
         match self.gaps.spacing {
             Spacing::Even => {
                 self.index += indices;
-                self.mass = self.index as f64;
+                self.mass = self.gaps.even(self.index);
             }
             Spacing::Poisson => {
                 for _ in 0..indices {
                     self.index += 1;
-                    self.mass += self.gaps.before(self.index);
+                    self.mass += self.gaps.poisson(self.index);
                 }
             }
         }
@@ -140,14 +153,28 @@ impl Bent {
 }
 
 impl Gaps {
-    /// The gap before arrival `index`, in mean gaps. Poisson arrivals have exponential gaps.
-    fn before(&self, index: u64) -> f64 {
+    /// The gap before the first arrival, in mean gaps of all shards together, as below.
+    fn first(&self) -> f64 {
         match self.spacing {
-            Spacing::Even if index == 0 => 0.0,
-            Spacing::Even => 1.0,
-            Spacing::Poisson => exponential(self.seed, index),
+            Spacing::Even => self.even(0),
+            Spacing::Poisson => self.poisson(0),
         }
     }
+
+    /// All gaps up to evenly spaced arrival `index`.
+    fn even(&self, index: u64) -> f64 {
+        self.shard.number(index) as f64
+    }
+
+    /// The exponential gap before Poisson arrival `index`.
+    fn poisson(&self, index: u64) -> f64 {
+        exponential(self.seed, index) * f64::from(self.shard.of)
+    }
+}
+
+/// The seed of what each machine draws for itself; the only machine of a load has the load's own.
+pub(crate) fn seed_of_shard(seed: u64, shard: ShardSpec) -> u64 {
+    if shard.is_whole() { seed } else { hash(seed ^ SHARD, shard.index.into()) }
 }
 
 /// An exponentially distributed number of mean 1 that depends only on its arguments.
@@ -249,6 +276,20 @@ mod tests {
         let of = |seed| due(&Schedule::new(seed, 100.0, Spacing::Poisson), 0, 1, 50);
         assert_eq!(of(5), of(5));
         assert_ne!(of(5), of(6));
+    }
+
+    /// A run of the past can be repeated, so a seed gives the same arrivals in every version.
+    #[test]
+    fn a_seed_gives_the_same_schedule_for_good() {
+        let check = |profile: Profile, spacing, expected: [u64; 5]| {
+            let all = due(&Schedule::new(42, profile, spacing), 0, 1, 5);
+            assert_eq!(all.into_iter().map(|(_, due_ns)| due_ns).collect::<Vec<_>>(), expected);
+        };
+        let bent = Profile::from(500.0).ramp(4_000.0, 1_000_000, 20_000_000);
+        let (poisson, even) = (Spacing::Poisson, Spacing::Even);
+        check(1_000.0.into(), poisson, [1_069_174, 1_114_436, 1_835_264, 4_532_999, 4_923_207]);
+        check(bent, poisson, [1_972_754, 2_039_701, 2_982_632, 5_508_635, 5_805_377]);
+        check(bent, even, [0, 1_868_115, 3_173_376, 4_203_772, 5_082_833]);
     }
 
     #[test]

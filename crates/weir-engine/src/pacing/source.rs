@@ -3,11 +3,13 @@
 use std::collections::VecDeque;
 
 use crate::pacing::schedule::Arrivals;
+use crate::spec::ShardSpec;
 use crate::timeline::Timeline;
 
 /// A request to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Arrival {
+    /// Its number over all machines that share the load.
     pub(crate) index: u64,
     /// The request to send, as [`crate::request::RequestSource::choose`] takes it: its index, unless its place replays
     /// a recorded session.
@@ -31,6 +33,7 @@ pub(crate) struct Source {
     model: Model,
     /// Arrivals that were handed out to a dead connection; at most one per connection.
     returned: VecDeque<Arrival>,
+    shard: ShardSpec,
 }
 
 #[derive(Debug)]
@@ -58,14 +61,20 @@ enum Model {
 impl Source {
     /// A closed loop's arrivals for worker `worker` of `workers`, with `left` in the sustained phase.
     pub(crate) fn closed(worker: u64, workers: u64, left: Option<u64>) -> Self {
-        Self { model: Model::Closed { index: worker, step: workers, left }, returned: VecDeque::new() }
+        let model = Model::Closed { index: worker, step: workers, left };
+        Self { model, returned: VecDeque::new(), shard: ShardSpec::WHOLE }
     }
 
     /// An open loop's arrivals for one worker of `workers`, up to `end_index`.
     pub(crate) fn open(arrivals: Arrivals, workers: u64, end_index: u64) -> Self {
         let (due, ahead) = (arrivals.clone(), arrivals.clone());
         let model = Model::Open { head: arrivals, due, ahead, step: workers, end_index };
-        Self { model, returned: VecDeque::new() }
+        Self { model, returned: VecDeque::new(), shard: ShardSpec::WHOLE }
+    }
+
+    /// Numbers the arrivals over all machines that share the load.
+    pub(crate) fn of_shard(self, shard: ShardSpec) -> Self {
+        Self { shard, ..self }
     }
 
     pub(crate) fn is_open(&self) -> bool {
@@ -88,7 +97,7 @@ impl Source {
                 {
                     *left = left.checked_sub(1)?;
                 }
-                let arrival = Arrival::new(*index, now_ns);
+                let arrival = Arrival::new(self.shard.number(*index), now_ns);
                 *index += *step;
                 Some(arrival)
             }
@@ -98,7 +107,7 @@ impl Source {
                 if !is_due || head.index() >= *end_index {
                     return None;
                 }
-                let arrival = Arrival::new(head.index(), intended_ns);
+                let arrival = Arrival::new(self.shard.number(head.index()), intended_ns);
                 head.advance();
                 Some(arrival)
             }

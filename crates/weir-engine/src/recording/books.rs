@@ -78,7 +78,7 @@ impl Books {
 
     /// Adds the books of another worker.
     pub(crate) fn add(&mut self, other: &Books) {
-        add_requests(&mut self.requests, &other.requests);
+        self.requests.add(&other.requests);
         self.errors.add(&other.errors);
         self.uncertain += other.uncertain;
         self.status.0.iter_mut().zip(other.status.0.iter()).for_each(|(sum, count)| *sum += count);
@@ -105,18 +105,4 @@ pub(crate) fn count(errors: &mut Errors, cause: Cause) {
         Cause::StreamReset => &mut errors.stream_reset,
         Cause::GoAway => &mut errors.goaway,
     } += 1;
-}
-
-/// Adds requests column by column.
-pub(crate) fn add_requests(sum: &mut Requests, other: &Requests) {
-    // All columns are named, so that a new one cannot be forgotten here.
-    let Requests { scheduled, sent, completed, unexpected, failed, timed_out, dropped, in_flight } = *other;
-    sum.scheduled += scheduled;
-    sum.sent += sent;
-    sum.completed += completed;
-    sum.unexpected += unexpected;
-    sum.failed += failed;
-    sum.timed_out += timed_out;
-    sum.dropped += dropped;
-    sum.in_flight += in_flight;
 }

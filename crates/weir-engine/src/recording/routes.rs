@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use hdrhistogram::Histogram as Hdr;
 use weir_results::{HISTOGRAM_HIGH_NS, Histogram, Requests, RouteResult, RouteTimes, TimesNs};
 
-use crate::recording::books::add_requests;
 use crate::recording::recorder::add_histogram;
 use crate::request::RequestSource;
 use crate::spec::status_class;
@@ -51,7 +50,7 @@ impl Routes {
     /// Adds the books of another worker.
     pub(crate) fn add(&mut self, other: &Self) {
         for (sum, other) in self.books.iter_mut().zip(&other.books) {
-            add_requests(&mut sum.requests, &other.requests);
+            sum.requests.add(&other.requests);
             for (sum, other) in sum.classes.iter_mut().zip(&other.classes) {
                 let Some(other) = other else { continue };
                 add_histogram(sum.get_or_insert_with(|| Box::new(small_histogram())), other);

@@ -1,21 +1,21 @@
 //! A load in steps: each step is driven alone, and their results are added up.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use weir_document::{Problem, Rate};
 use weir_results::{
-    Histogram, LoadRecord, LoadResult, LoadSecond, RouteResult, StepRecord, TimesNs, TlsResult,
+    Distributions, Histogram, LoadRecord, LoadResult, LoadSecond, StepRecord, TimesNs, TlsResult, add_counts,
+    add_routes,
 };
 
 use super::progress::Progress;
 use crate::EngineError;
-use crate::recording::books::add_requests;
-use crate::recording::recorder::add_histogram;
-use crate::spec::{LoadSpec, ModelSpec, StepSpec};
+use crate::spec::{LoadSpec, ModelSpec, Part, StepSpec};
 
 /// Derives independent seeds for steps.
 const STEP: u64 = 0x6c62_272e_07bb_0142;
+/// Where steps start at planned times: time for opening the connections of the next, once the last is drained.
+const OPENING_NS: u64 = 1_000_000_000;
 
 /// Drives the steps one after the other until `stop` is set.
 pub(crate) fn drive_all(
@@ -27,22 +27,13 @@ pub(crate) fn drive_all(
 ) -> Result<LoadRecord, EngineError> {
     let mut sum: Option<LoadRecord> = None;
     for (nth, step) in (0..).zip(steps) {
-        let begun_s = sum.as_ref().map_or(0.0, end_s);
         let step_spec = spec_of(spec, step, nth);
+        let begun_s = match (step_spec.start_at_ns, spec.start_at_ns) {
+            (Some(step_ns), Some(load_ns)) => (step_ns - load_ns) as f64 / 1e9,
+            _ => sum.as_ref().map_or(0.0, end_s),
+        };
         let record = drive(&step_spec, &Later { progress, by_s: begun_s })?;
-        let rate_per_s = match step_spec.model {
-            ModelSpec::Open { rate_per_s, .. } => Some(rate_per_s),
-            ModelSpec::Closed { .. } => None,
-        };
-        let step = StepRecord {
-            connections: step_spec.connections,
-            rate_per_s,
-            result: record.result.clone(),
-            latency: record.latency.clone(),
-            phase_start_mono_ns: record.phase_start_mono_ns,
-            phase_end_mono_ns: record.phase_end_mono_ns,
-            distributions: None,
-        };
+        let step = step_record(&step_spec, &record);
         let mut whole = match sum.take() {
             None => record,
             Some(sum) => added(sum, record, begun_s),
@@ -56,6 +47,35 @@ pub(crate) fn drive_all(
     sum.ok_or_else(|| {
         EngineError::Invalid(Problem::new("the load has no steps", "add at least one").at("steps"))
     })
+}
+
+/// A step by itself, as this machine carried it.
+fn step_record(spec: &LoadSpec, record: &LoadRecord) -> StepRecord {
+    let part = Part::of(spec);
+    // Beside its latency a step keeps summaries alone, which a merge cannot add.
+    let distributions = record.distributions.as_ref().map(|kept| Distributions {
+        service_time: Some(record.service_time.clone()),
+        lateness: record.lateness.clone(),
+        ..kept.clone()
+    });
+    StepRecord {
+        connections: part.connections(),
+        rate_per_s: part.rate_per_s(),
+        result: record.result.clone(),
+        latency: record.latency.clone(),
+        phase_start_mono_ns: record.phase_start_mono_ns,
+        phase_end_mono_ns: record.phase_end_mono_ns,
+        distributions,
+    }
+}
+
+/// The planned start of a step: the same on all machines, however long each of them takes to drain the step before.
+fn start_at_ns(spec: &LoadSpec, nth: u64) -> Option<u64> {
+    let load_ns = spec.start_at_ns?;
+    let Some(duration_ns) = spec.duration_ns.filter(|_| nth > 0) else { return Some(load_ns) };
+    // The warm-up comes once, and each step after the first waits for the drain of the one before.
+    let pauses_ns = nth * (spec.timeout_ns + OPENING_NS);
+    Some(load_ns + spec.warmup_ns + nth * duration_ns + pauses_ns)
 }
 
 /// The load of one step.
@@ -73,6 +93,7 @@ fn spec_of(spec: &LoadSpec, step: &StepSpec, nth: u64) -> LoadSpec {
         warmup_ns: if nth == 0 { spec.warmup_ns } else { 0 },
         warmup_most_ns: 0,
         seed: crate::pacing::schedule::hash(spec.seed ^ STEP, nth),
+        start_at_ns: start_at_ns(spec, nth),
         steps: Vec::new(),
         ..spec.clone()
     }
@@ -112,7 +133,7 @@ fn added(mut sum: LoadRecord, step: LoadRecord, begun_s: f64) -> LoadRecord {
     sum.generator.in_flight_mean = in_flight_mean;
     sum.generator.connections_missing_mean = connections_missing_mean;
     let rate_per_s = per_s(sum.result.rate_per_s, step.result.rate_per_s);
-    add_requests(&mut sum.whole, &step.whole);
+    sum.whole.add(&step.whole);
     sum.whole_uncertain += step.whole_uncertain;
     sum.phase_end_mono_ns = step.phase_end_mono_ns;
     add_evidence(&mut sum, &step);
@@ -125,7 +146,9 @@ fn added(mut sum: LoadRecord, step: LoadRecord, begun_s: f64) -> LoadRecord {
     sum.result.lateness_ns = sum.lateness.as_ref().map(|lateness| times(lateness, unsent));
     sum.seconds
         .extend(step.seconds.into_iter().map(|second| LoadSecond { t_s: second.t_s + begun_s, ..second }));
-    step.routes.into_iter().for_each(|route| add_route(&mut sum.routes, route));
+    add_routes(&mut sum.routes, &step.routes).expect("our own encoding");
+    // They are of single steps, as is the wait for a connection.
+    sum.distributions = None;
     sum
 }
 
@@ -149,7 +172,7 @@ fn add_columns(sum: &mut Vec<f64>, step: &[f64]) {
 
 fn add_result(sum: &mut LoadResult, step: &LoadResult) {
     sum.duration_s += step.duration_s;
-    add_requests(&mut sum.requests, &step.requests);
+    sum.requests.add(&step.requests);
     sum.errors.add(&step.errors);
     sum.bytes.sent += step.bytes.sent;
     sum.bytes.received += step.bytes.received;
@@ -161,10 +184,7 @@ fn add_result(sum: &mut LoadResult, step: &LoadResult) {
         add_tls(sum, step);
     }
     if let (Some(sum), Some(step)) = (&mut sum.http2, &step.http2) {
-        sum.streams_allowed_min = sum.streams_allowed_min.into_iter().chain(step.streams_allowed_min).min();
-        sum.goaways += step.goaways;
-        sum.sent_again += step.sent_again;
-        sum.streams_reset += step.streams_reset;
+        sum.add(step);
     }
 }
 
@@ -177,40 +197,32 @@ fn add_tls(sum: &mut TlsResult, step: &TlsResult) {
     sum.handshake_ns = TimesNs::default();
 }
 
-fn add_counts(sum: &mut BTreeMap<String, u64>, step: &BTreeMap<String, u64>) {
-    for (name, count) in step {
-        *sum.entry(name.clone()).or_default() += count;
-    }
-}
-
-fn add_route(sum: &mut Vec<RouteResult>, route: RouteResult) {
-    let Some(known) = sum.iter_mut().find(|known| known.name == route.name) else { return sum.push(route) };
-    add_requests(&mut known.requests, &route.requests);
-    for (class, step) in route.by_class {
-        match known.by_class.get_mut(&class) {
-            Some(sum) => {
-                sum.latency = both(&sum.latency, &step.latency);
-                sum.latency_ns = times(&sum.latency, 0);
-            }
-            None => {
-                known.by_class.insert(class, step);
-            }
-        }
-    }
-}
-
 fn both(before: &Histogram, now: &Histogram) -> Histogram {
-    let mut sum = decoded(before);
-    // Histograms of routes resize with their values.
-    sum.auto(true);
-    add_histogram(&mut sum, &decoded(now));
-    Histogram::encode(&sum)
+    let mut sum = before.clone();
+    sum.add(now).expect("our own encoding");
+    sum
 }
 
 fn times(histogram: &Histogram, unanswered: u64) -> TimesNs {
-    TimesNs::of(&decoded(histogram), unanswered)
+    TimesNs::of(&histogram.decode().expect("our own encoding"), unanswered)
 }
 
-fn decoded(histogram: &Histogram) -> hdrhistogram::Histogram<u64> {
-    histogram.decode().expect("our own encoding")
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_start_at_planned_times_that_are_the_same_on_all_machines() {
+        const S: u64 = 1_000_000_000;
+        let spec = LoadSpec {
+            warmup_ns: 2 * S,
+            duration_ns: Some(5 * S),
+            timeout_ns: 3 * S,
+            start_at_ns: Some(100 * S),
+            ..LoadSpec::default()
+        };
+        // The first is warmed up for 2 s and lasts for 5 s; 3 s later it is drained at the latest.
+        assert_eq!([0, 1, 2].map(|nth| start_at_ns(&spec, nth)), [100 * S, 111 * S, 120 * S].map(Some));
+        assert_eq!(start_at_ns(&LoadSpec { start_at_ns: None, ..spec }, 1), None);
+    }
 }

@@ -27,12 +27,15 @@ impl LoadSpec {
         self.validate_threads()?;
         self.validate_times()?;
         self.validate_shape()?;
+        self.validate_shard()?;
+        self.validate_start()?;
         self.validate_requests()
     }
 
-    /// Whether the warm-up may grow: the load after it does not depend on the time or on the number of requests.
+    /// Whether the warm-up may grow: the load after it does not depend on the time or on the number of requests, and no
+    /// other machine has to start its phase at the same time.
     pub fn may_warm_up_longer(&self) -> bool {
-        self.is_steady() && self.request_count.is_none()
+        self.is_steady() && self.request_count.is_none() && self.shard.unwrap_or_default().is_whole()
     }
 
     /// Length to which the warm-up may grow, nanoseconds.

@@ -6,8 +6,9 @@ use rustls::pki_types::ServerName;
 use weir_document::Problem;
 
 use crate::EngineError;
+use crate::pacing::schedule::seed_of_shard;
 use crate::request::Choice;
-use crate::spec::{LoadSpec, TlsSpec};
+use crate::spec::{LoadSpec, ShardSpec, TlsSpec};
 
 /// Separates the draw of names from other draws with the same seed.
 const NAME: u64 = 0x9e6c_63d0_a3c1_97b5;
@@ -22,6 +23,7 @@ pub(crate) struct Names {
     draw: Option<Arc<Choice>>,
     /// Distinguishes its sessions from those of other workers.
     worker: u32,
+    shard: ShardSpec,
 }
 
 impl Names {
@@ -35,8 +37,10 @@ impl Names {
             domains => domains.iter().map(|domain| server_name(domain)).collect::<Result<_, _>>()?,
         };
         let is_drawn = !spec.domain_weights.is_empty();
-        let draw = is_drawn.then(|| Arc::new(Choice::new(spec.seed ^ NAME, &spec.domain_weights)));
-        Ok(Self { names: names.into(), draw, worker: 0 })
+        let shard = spec.shard.unwrap_or_default();
+        let seed = seed_of_shard(spec.seed, shard) ^ NAME;
+        let draw = is_drawn.then(|| Arc::new(Choice::new(seed, &spec.domain_weights)));
+        Ok(Self { names: names.into(), draw, worker: 0, shard })
     }
 
     /// The same names for the connections of `worker`.
@@ -54,7 +58,7 @@ impl Names {
     pub(crate) fn pick(&self, place: usize, session: u64) -> (u32, ServerName<'static>) {
         let at = match &self.draw {
             Some(draw) => draw.of(u64::from(self.worker) << WORKER_SHIFT | session) as usize,
-            None => place % self.names.len(),
+            None => (self.shard.number(place as u64) % self.names.len() as u64) as usize,
         };
         (at as u32, self.names[at].clone())
     }
@@ -119,6 +123,25 @@ mod tests {
         let drawn =
             |worker| (1..100).map(|session| names.of_worker(worker).pick(0, session).0).collect::<Vec<_>>();
         assert_eq!(drawn(0), drawn(0));
+        assert_ne!(drawn(0), drawn(1));
+    }
+
+    #[test]
+    fn machines_go_through_the_names_in_turn_and_draw_independently() {
+        let domains = ["a.test", "b.test", "c.test"].map(str::to_owned).to_vec();
+        let names = |index, weights: &[f64]| {
+            let shard = Some(ShardSpec { index, of: 2 });
+            let (domains, domain_weights) = (domains.clone(), weights.to_vec());
+            let spec = LoadSpec { domains, domain_weights, shard, ..LoadSpec::default() };
+            Names::new(&spec, &tls("other.test")).unwrap()
+        };
+        let picked = |names: &Names| (0..3).map(|place| names.pick(place, 1).0).collect::<Vec<_>>();
+        // Connections 0, 2 and 4 of the load, and 1, 3 and 5.
+        assert_eq!([0, 1].map(|index| picked(&names(index, &[]))), [[0, 2, 1], [1, 0, 2]]);
+        let drawn = |index| {
+            let names = names(index, &[1.0, 2.0, 3.0]);
+            (1..100).map(|session| names.pick(0, session).0).collect::<Vec<_>>()
+        };
         assert_ne!(drawn(0), drawn(1));
     }
 }

@@ -37,9 +37,9 @@ pub(crate) struct TlsBooks {
     pub(crate) failed: u64,
     pub(crate) negotiated: BTreeMap<String, u64>,
     /// Of connections that were opened before the clock started, all at one time.
-    opening: Option<Histogram<u64>>,
+    pub(crate) opening: Option<Histogram<u64>>,
     /// Of those that were opened later.
-    later: Option<Histogram<u64>>,
+    pub(crate) later: Option<Histogram<u64>>,
 }
 
 impl Said {

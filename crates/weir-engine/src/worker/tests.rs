@@ -6,7 +6,7 @@ use weir_io::{WorkerOptions, spawn_thread};
 
 use super::*;
 use crate::pacing::source::Source;
-use crate::spec::{LoadSpec, RequestSpec};
+use crate::spec::{LoadSpec, RequestSpec, ShardSpec};
 use crate::timeline::Timeline;
 
 #[test]
@@ -22,7 +22,7 @@ fn what_was_said_before_the_first_request_is_no_answer() {
         connections_first: 1,
         protocol: ProtocolSpec::Http1,
         streams: 1,
-        dialing: Dialing { addresses, tls: None, is_stamped: false },
+        dialing: Dialing { addresses, tls: None, is_stamped: false, shard: ShardSpec::WHOLE },
         requests: RequestSource::new(&LoadSpec { requests: vec![get], ..LoadSpec::default() }).unwrap(),
         has_domains: false,
         requests_per_connection: None,

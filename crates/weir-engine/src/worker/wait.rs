@@ -14,6 +14,8 @@ const DEFERRAL_NS_MAX: u64 = 300_000;
 const FREE_MIN: usize = 4;
 /// The start is slept towards until so much is left, and then spun.
 const SPUN_NS: u64 = 60_000;
+/// Before a planned start, an early end of the load is looked for so often.
+const END_LOOKED_FOR_NS: u64 = 50_000_000;
 
 /// Waits until `CLOCK_MONOTONIC` has reached `start_ns`.
 pub(super) fn until(start_ns: u64) {
@@ -28,6 +30,23 @@ pub(super) fn until(start_ns: u64) {
 }
 
 impl Worker {
+    /// Waits for the start of the load; false if the load is ended before.
+    pub(super) fn wait_for_start(&mut self) -> bool {
+        let start_ns = self.flow.timeline().start_ns;
+        loop {
+            let left_ns = start_ns.saturating_sub(mono_ns());
+            if left_ns <= END_LOOKED_FOR_NS {
+                break;
+            }
+            if self.heed_early_end() {
+                return false;
+            }
+            std::thread::sleep(std::time::Duration::from_nanos((left_ns - SPUN_NS).min(END_LOOKED_FOR_NS)));
+        }
+        until(start_ns);
+        true
+    }
+
     /// Waits until something is due or ready; returns how many connections the kernel reported.
     pub(super) fn wait(&mut self) -> usize {
         if self.spin || !self.again.is_empty() {

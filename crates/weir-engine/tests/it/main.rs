@@ -6,5 +6,7 @@ mod books;
 mod http2;
 mod load;
 mod peer;
+mod relay;
 mod requests;
 mod secured;
+mod shards;

@@ -7,10 +7,10 @@ use super::*;
 
 /// One in a hundred right samples lies above this, where the distribution is fully known, for five values or more
 /// (Stephens, "EDF statistics for goodness of fit and some comparisons", JASA 69 (1974), table 1, case 0).
-const CRITICAL_1_PERCENT: f64 = 3.857;
+pub(super) const CRITICAL_1_PERCENT: f64 = 3.857;
 
-const MS: u64 = 1_000_000;
-const S: u64 = 1_000_000_000;
+pub(super) const MS: u64 = 1_000_000;
+pub(super) const S: u64 = 1_000_000_000;
 
 /// Anderson and Darling's A^2 of values that are to be uniform from 0 to 1: the squared distance of distributions, with
 /// the weight on both tails.
@@ -23,7 +23,7 @@ fn anderson_darling(mut uniform: Vec<f64>) -> f64 {
 }
 
 /// A^2 of gaps, in mean gaps of one arrival, against sums of `shape` exponential ones.
-fn against_exponential(gaps: impl Iterator<Item = f64>, shape: u32) -> f64 {
+pub(super) fn against_exponential(gaps: impl Iterator<Item = f64>, shape: u32) -> f64 {
     let below = |gap: f64| {
         let mut term = 1.0;
         let mut sum = 1.0;
@@ -36,7 +36,7 @@ fn against_exponential(gaps: impl Iterator<Item = f64>, shape: u32) -> f64 {
     anderson_darling(gaps.map(below).collect())
 }
 
-fn due_until(schedule: &Schedule, worker: u64, workers: u64, until_ns: u64) -> Vec<u64> {
+pub(super) fn due_until(schedule: &Schedule, worker: u64, workers: u64, until_ns: u64) -> Vec<u64> {
     let mut arrivals = schedule.arrivals(worker, workers);
     let mut all = Vec::new();
     while arrivals.due_ns() < until_ns {
@@ -46,17 +46,17 @@ fn due_until(schedule: &Schedule, worker: u64, workers: u64, until_ns: u64) -> V
     all
 }
 
-fn gaps(due_ns: &[u64], rate_per_s: f64) -> impl Iterator<Item = f64> {
+pub(super) fn gaps(due_ns: &[u64], rate_per_s: f64) -> impl Iterator<Item = f64> {
     // Times are whole nanoseconds, so a gap of 0 stands for what lies below one.
     due_ns.windows(2).map(move |pair| ((pair[1] - pair[0]) as f64).max(0.5) * rate_per_s / 1e9)
 }
 
-fn poisson(seed: u64, profile: impl Into<Profile>) -> Schedule {
+pub(super) fn poisson(seed: u64, profile: impl Into<Profile>) -> Schedule {
     Schedule::new(seed, profile, Spacing::Poisson)
 }
 
 /// Variance over mean of counts in windows of `window_ns`; 1 for a Poisson process.
-fn dispersion(due_ns: &[u64], window_ns: u64, until_ns: u64) -> f64 {
+pub(super) fn dispersion(due_ns: &[u64], window_ns: u64, until_ns: u64) -> f64 {
     let mut windows = vec![0.0; (until_ns / window_ns) as usize];
     due_ns.iter().map(|ns| (ns / window_ns) as usize).for_each(|at| {
         if let Some(count) = windows.get_mut(at) {
@@ -66,6 +66,13 @@ fn dispersion(due_ns: &[u64], window_ns: u64, until_ns: u64) -> f64 {
     let n = windows.len() as f64;
     let mean = windows.iter().sum::<f64>() / n;
     windows.iter().map(|count: &f64| (count - mean).powi(2)).sum::<f64>() / (n - 1.0) / mean
+}
+
+/// Arrivals up to `s` seconds at 1,000/s with bursts of 9,000/s in the first 200 ms of each second.
+pub(super) fn integrated_bursts(s: f64) -> f64 {
+    let (whole, part) = (s.floor(), s.fract());
+    let in_cycle = if part < 0.2 { part * 9_000.0 } else { 1_800.0 + (part - 0.2) * 1_000.0 };
+    whole * (0.2 * 9_000.0 + 0.8 * 1_000.0) + in_cycle
 }
 
 #[test]
@@ -104,15 +111,10 @@ fn ramps_and_bursts_mapped_back_are_exponential() {
     // Integrated rates, by other means than the schedule's own: areas of trapezoids.
     let up = |s: f64| if s < 1.0 { 1_000.0 * s } else { 1_000.0 * s + 9_000.0 * (s - 1.0).powi(2) / 8.0 };
     let down = |s: f64| 8_000.0 * s - 1_000.0 * s * s;
-    let bursts = |s: f64| {
-        let (whole, part) = (s.floor(), s.fract());
-        whole * (0.2 * 9_000.0 + 0.8 * 1_000.0)
-            + if part < 0.2 { part * 9_000.0 } else { 1_800.0 + (part - 0.2) * 1_000.0 }
-    };
     let burst = "9000/s:200ms/1s".parse().unwrap();
     check(Profile::from(1_000.0).ramp(10_000.0, S, 4 * S), 5 * S, &up);
     check(Profile::from(8_000.0).ramp(0.0, 0, 4 * S), 4 * S, &down);
-    check(Profile::from(1_000.0).bursts(burst), 10 * S, &bursts);
+    check(Profile::from(1_000.0).bursts(burst), 10 * S, &integrated_bursts);
 
     fn check(profile: Profile, until_ns: u64, integrated: &dyn Fn(f64) -> f64) {
         for seed in 1..5 {

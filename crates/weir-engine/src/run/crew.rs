@@ -1,0 +1,175 @@
+//! The workers of a load: how they are started, waited for and dismissed.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, sync_channel};
+
+use rustix::process::{Resource, getrlimit};
+use weir_io::{JoinHandle, WorkerOptions, available_cpus, reserve_files, spawn_thread};
+
+use super::{Prepared, STOP_CHECK_PERIOD};
+use crate::EngineError;
+use crate::flow::Flow;
+use crate::spec::{ModelSpec, Part};
+use crate::worker::{Event, WorkerPlan, work};
+
+/// Open files besides connections: standard streams, and each worker's poll and timers.
+const FILES_BASE: u64 = 32;
+const FILES_PER_WORKER: u64 = 20;
+
+/// The workers, who wait for their start.
+pub(super) struct Crew {
+    pub(super) starts: Vec<SyncSender<Flow>>,
+    threads: Vec<JoinHandle<std::io::Result<()>>>,
+}
+
+impl Crew {
+    /// Starts the workers of a load, which open their connections at once.
+    pub(super) fn start(
+        part: Part<'_>,
+        prepared: &Prepared,
+        events: &Sender<(u32, Event)>,
+        early_end_ns: &Arc<AtomicU64>,
+    ) -> Result<Self, EngineError> {
+        let spec = part.spec;
+        let mut crew = Self { starts: Vec::new(), threads: Vec::new() };
+        for worker in 0..part.workers {
+            let (start, wait_for_start) = sync_channel(1);
+            crew.starts.push(start);
+            let plan = WorkerPlan {
+                worker,
+                connections: part.connections_of(worker),
+                connections_first: part.connections_first_of(worker),
+                protocol: spec.protocol,
+                streams: part.streams(),
+                dialing: prepared.dialing.of_worker(worker),
+                requests: prepared.requests.clone(),
+                has_domains: !spec.domains.is_empty(),
+                requests_per_connection: spec.requests_per_connection,
+                early_end_ns: Arc::clone(early_end_ns),
+                timeout_ns: spec.timeout_ns,
+                spin: spec.spin,
+                events: Sender::clone(events),
+                start: wait_for_start,
+            };
+            let options = WorkerOptions {
+                name: format!("load-{worker}"),
+                cpu: cpu_of(worker, part.workers),
+                // A closed loop may use its whole CPU, and so does a spinning worker: as urgent ones they would keep
+                // the server from it.
+                is_urgent: matches!(spec.model, ModelSpec::Open { .. }) && !spec.spin,
+            };
+            let thread = spawn_thread(options, move || work(plan))
+                .map_err(|source| EngineError::Worker { worker, source })?;
+            crew.threads.push(thread);
+        }
+        Ok(crew)
+    }
+
+    /// Whether a worker has ended before the start.
+    pub(super) fn has_lost_one(&self) -> bool {
+        self.threads.iter().any(JoinHandle::is_finished)
+    }
+
+    /// Dismisses all workers, and returns why one of them ended before the start.
+    pub(super) fn failure(self) -> EngineError {
+        match self.dismiss() {
+            Err(error) => error,
+            Ok(()) => {
+                EngineError::Worker { worker: 0, source: std::io::Error::other("it ended before the start") }
+            }
+        }
+    }
+
+    /// Lets the workers go, who wait for a start that does not come.
+    pub(super) fn dismiss(mut self) -> Result<(), EngineError> {
+        self.starts.clear();
+        self.join()
+    }
+
+    pub(super) fn join(self) -> Result<(), EngineError> {
+        for (worker, thread) in (0..).zip(self.threads) {
+            match thread.join() {
+                Ok(Ok(())) => {}
+                Ok(Err(source)) => return Err(EngineError::Worker { worker, source }),
+                Err(_) => return Err(EngineError::Panicked { worker }),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Waits until every worker has tried all its connections, which is bounded in time; false if one has ended without a
+/// message while the others wait for a start that must not come.
+pub(super) fn await_connections(
+    events: &Receiver<(u32, Event)>,
+    workers: u32,
+    has_lost_one: impl Fn() -> bool,
+) -> bool {
+    let mut connected = 0;
+    while connected < workers {
+        match events.recv_timeout(STOP_CHECK_PERIOD) {
+            Ok(_) => connected += 1,
+            Err(RecvTimeoutError::Timeout) if !has_lost_one() => {}
+            // Its message may have arrived between the two checks, but then it would not have ended.
+            Err(_) => return false,
+        }
+    }
+    true
+}
+
+/// The CPU of a worker; `None` when there are more workers than CPUs. Servers on the same host bind their workers from
+/// the first CPU upwards, so these are bound from the last CPU downwards.
+fn cpu_of(worker: u32, workers: u32) -> Option<usize> {
+    let cpus = available_cpus();
+    if workers as usize > cpus.len() {
+        return None;
+    }
+    cpus.iter().rev().nth(worker as usize).copied()
+}
+
+/// Raises the process's limit of open files as far as the connections need it.
+pub(crate) fn raise_open_files(connections: u32, workers: u32) -> Result<(), EngineError> {
+    let needed = u64::from(connections) + u64::from(workers) * FILES_PER_WORKER + FILES_BASE;
+    if getrlimit(Resource::Nofile).current.is_some_and(|current| current < needed) {
+        // If it cannot be raised, the check below reports that.
+        weir_io::raise_open_files();
+    }
+    reserve_files(needed);
+    match getrlimit(Resource::Nofile).current {
+        Some(limit) if limit < needed => Err(EngineError::OpenFiles { connections, needed, limit }),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    #[test]
+    fn a_worker_that_ends_without_a_word_keeps_nobody_waiting() {
+        let (events_in, events) = channel();
+        for worker in 0..2 {
+            events_in.send((worker, Event::Connected)).unwrap();
+        }
+        assert!(await_connections(&events, 2, || true), "who has reported may end");
+        events_in.send((0, Event::Connected)).unwrap();
+        // The sender stays alive, like that of a worker that waits for the start.
+        assert!(!await_connections(&events, 2, || true));
+    }
+
+    #[test]
+    fn an_end_before_the_start_is_reported_with_its_reason() {
+        let (start, wait_for_start) = sync_channel::<Flow>(1);
+        let waiting = spawn_thread(WorkerOptions::default(), move || {
+            drop(wait_for_start.recv());
+            Ok(())
+        });
+        let failed =
+            spawn_thread(WorkerOptions::default(), || Err(std::io::Error::other("no descriptor is left")));
+        let crew = Crew { starts: vec![start], threads: vec![waiting.unwrap(), failed.unwrap()] };
+        assert_eq!(crew.failure().to_string(), "worker 1 could not start: no descriptor is left");
+    }
+}

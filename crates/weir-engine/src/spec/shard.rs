@@ -1,0 +1,236 @@
+//! The part of a load that one of several machines carries.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use weir_results::words::counted;
+
+use super::LoadSpec;
+use super::check::{invalid, out_of_range};
+use crate::EngineError;
+
+/// Most machines that share a load.
+pub const SHARDS_MAX: u32 = 1_000;
+/// Longest time ahead of a planned start; connections stay open meanwhile.
+const START_AHEAD_MAX_NS: u64 = 600 * 1_000_000_000;
+
+/// Which part of a load this machine carries. The specification states the whole load on every machine.
+///
+/// All that machines send together is what one machine would send (`docs/method.md#many-machines`):
+///
+/// - *Poisson arrivals*: each machine draws its own stream from (seed, index), at 1/`of` of the rate. The union is
+///   Poisson however much the clocks of the machines differ. Ramps and bursts change the rate of each stream alike.
+/// - *Even spacing*: each machine has every `of`-th gap, `index` gaps late. The union is even except for the spread of
+///   the machines' starts: a machine that starts 2 ms late sends each of its requests 2 ms late.
+/// - *Bursts* begin on each machine by its own start, so that the edges of a burst are as blurred as the starts are
+///   apart.
+/// - *Connections* and *number of requests* are split exactly; the first machines have what remains. A ramp of
+///   connections goes through the machines in turn.
+/// - *Requests* are numbered over all machines: request n of this machine has the number n x `of` + `index`. Mixes,
+///   `{seq}`, `{uuid}`, tokens, domains and the entries of a recorded session go by this number, so names are unique. If
+///   the number of tokens or domains has a factor in common with `of`, each machine has some of them only.
+/// - *Think times*, names of TLS sessions and their resumption are drawn from (seed, index).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ShardSpec {
+    /// Which of the parts, from 0.
+    pub index: u32,
+    /// Number of machines that share the load; 1 is the whole load.
+    pub of: u32,
+}
+
+impl ShardSpec {
+    /// The only machine of a load.
+    pub const WHOLE: Self = Self { index: 0, of: 1 };
+
+    /// Whether this machine carries the load alone.
+    pub(crate) fn is_whole(self) -> bool {
+        self.of == 1
+    }
+
+    /// The number over all machines of what has the number `local` on this one.
+    #[inline]
+    pub(crate) fn number(self, local: u64) -> u64 {
+        local * u64::from(self.of) + u64::from(self.index)
+    }
+
+    /// What this machine has of `total`: equal shares, and the first machines have the remainder.
+    pub fn share(self, total: u64) -> u64 {
+        share(total, self.index, self.of)
+    }
+}
+
+impl Default for ShardSpec {
+    fn default() -> Self {
+        Self::WHOLE
+    }
+}
+
+/// The share of `total` for taker `index` of `of`: equal shares, and the first takers have the remainder.
+pub(crate) fn share(total: u64, index: u32, of: u32) -> u64 {
+    let (index, of) = (u64::from(index), u64::from(of));
+    total / of + u64::from(index < total % of)
+}
+
+impl LoadSpec {
+    pub(super) fn validate_shard(&self) -> Result<(), EngineError> {
+        let ShardSpec { index, of } = self.shard.unwrap_or_default();
+        if !(1..=SHARDS_MAX).contains(&of) {
+            return out_of_range("shard", of, format!("share the load among 1 to {SHARDS_MAX} machines"));
+        }
+        if index >= of {
+            return out_of_range("shard", index, format!("use an index from 0 to {}", of - 1));
+        }
+        let by_step = self.steps.iter().map(|step| step.connections.unwrap_or(self.connections));
+        // A ramp may begin or end with fewer than machines: they come into use, and go out of it, in turn.
+        let by_load = self.connections.max(self.connections_from.unwrap_or(0));
+        let least = by_step.min().unwrap_or(by_load);
+        validate_shared(of, least.into(), "connection")?;
+        self.request_count.map_or(Ok(()), |count| validate_shared(of, count, "request"))
+    }
+
+    /// Checks a planned start by itself; whether it is in the future is for the run to see.
+    pub(super) fn validate_start(&self) -> Result<(), EngineError> {
+        if self.start_at_ns.is_some() && !self.steps.is_empty() && self.request_count.is_some() {
+            return invalid(
+                "start",
+                "steps that end after a number of requests cannot start at planned times",
+                "use a duration for the steps, or remove the planned start",
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Whether there are enough of something for each of the machines.
+fn validate_shared(of: u32, total: u64, noun: &str) -> Result<(), EngineError> {
+    if total >= u64::from(of) {
+        return Ok(());
+    }
+    let (have, machines) = (counted(total, noun), counted(of.into(), "machine"));
+    invalid(
+        "shard",
+        // The first machines have the remainder, so this is the first without any.
+        format!("the shard with index {total} has no {noun}: {machines} share {have}"),
+        format!("use at most {}, or at least {}", counted(total, "machine"), counted(of.into(), noun)),
+    )
+}
+
+/// Whether a start lies so far ahead of `now_ns` that it is not of this machine's clock.
+pub(crate) fn check_start_ahead(start_ns: u64, now_ns: u64) -> Result<(), EngineError> {
+    let ahead_ns = start_ns.saturating_sub(now_ns);
+    if ahead_ns <= START_AHEAD_MAX_NS {
+        return Ok(());
+    }
+    invalid(
+        "start",
+        format!("the planned start is {} s ahead", ahead_ns / 1_000_000_000),
+        format!(
+            "plan it at most {} s ahead, on the CLOCK_MONOTONIC of this machine",
+            START_AHEAD_MAX_NS / 1_000_000_000
+        ),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_document::Rate;
+
+    use super::*;
+    use crate::spec::{ModelSpec, RequestSpec, Spacing, StepSpec};
+
+    /// What is said of a load of 4 connections after `change`; nothing if it is valid.
+    fn check(change: impl FnOnce(&mut LoadSpec), expected: &str) {
+        let mut spec = LoadSpec {
+            connect: "127.0.0.1:80".into(),
+            requests: vec![RequestSpec::default()],
+            connections: 4,
+            ..LoadSpec::default()
+        };
+        change(&mut spec);
+        let found = spec.validate().err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(found.starts_with(expected) && found.is_empty() == expected.is_empty(), "{found:?}");
+    }
+
+    fn shard(index: u32, of: u32) -> Option<ShardSpec> {
+        Some(ShardSpec { index, of })
+    }
+
+    #[test]
+    fn a_load_is_split_exactly() {
+        for (total, of, expected) in [(10, 3, vec![4, 3, 3]), (12, 4, vec![3; 4]), (1, 3, vec![1, 0, 0])] {
+            let shares: Vec<u64> = (0..of).map(|index| ShardSpec { index, of }.share(total)).collect();
+            assert_eq!(shares, expected);
+        }
+        for of in 1..20 {
+            let all = (0..of).map(|index| ShardSpec { index, of });
+            assert_eq!(all.clone().map(|shard| shard.share(1_000_003)).sum::<u64>(), 1_000_003);
+            let numbers = all.flat_map(|shard| (0..shard.share(100)).map(move |nth| shard.number(nth)));
+            assert!(
+                numbers.collect::<std::collections::BTreeSet<u64>>().into_iter().eq(0..100),
+                "{of} shards"
+            );
+        }
+        assert_eq!((ShardSpec::WHOLE.share(7), ShardSpec::WHOLE.number(7)), (7, 7));
+    }
+
+    #[test]
+    fn shards_that_make_no_sense_are_refused() {
+        check(|spec| spec.shard = shard(3, 4), "");
+        check(|spec| spec.shard = shard(0, 0), "shard: `0` is out of range");
+        check(|spec| spec.shard = shard(0, SHARDS_MAX + 1), "shard: `1001` is out of range");
+        check(|spec| spec.shard = shard(4, 4), "shard: `4` is out of range");
+    }
+
+    #[test]
+    fn a_shard_without_a_connection_or_a_request_is_refused_on_every_machine() {
+        for index in [0, 4] {
+            let expected = "shard: the shard with index 4 has no connection: 5 machines share 4 connections";
+            check(|spec| spec.shard = shard(index, 5), expected);
+        }
+        check(
+            |spec| {
+                let steps =
+                    [8, 2, 4].map(|connections| StepSpec { connections: Some(connections), rate: None });
+                (spec.shard, spec.steps) = (shard(1, 3), steps.into());
+            },
+            "shard: the shard with index 2 has no connection: 3 machines share 2 connections",
+        );
+        check(
+            |spec| {
+                spec.model = ModelSpec::open(10.0, Spacing::Even);
+                let step = StepSpec { connections: Some(1), rate: Some(Rate(20.0)) };
+                (spec.shard, spec.steps) = (shard(0, 2), vec![step]);
+            },
+            "shard: the shard with index 1 has no connection: 2 machines share 1 connection",
+        );
+        check(|spec| (spec.shard, spec.connections_from) = (shard(2, 3), Some(1)), "");
+        check(
+            |spec| {
+                (spec.duration_ns, spec.request_count) = (None, Some(2));
+                spec.shard = shard(0, 3);
+            },
+            "shard: the shard with index 2 has no request: 3 machines share 2 requests",
+        );
+    }
+
+    #[test]
+    fn a_shard_never_extends_its_warm_up() {
+        let may = |shard| LoadSpec { shard, ..LoadSpec::default() }.may_warm_up_longer();
+        assert_eq!([may(None), may(shard(0, 1)), may(shard(0, 2))], [true, true, false]);
+    }
+
+    #[test]
+    fn a_start_is_planned_within_reach_and_for_loads_whose_steps_have_a_length() {
+        check(|spec| spec.start_at_ns = Some(5), "");
+        check(
+            |spec| {
+                (spec.duration_ns, spec.request_count) = (None, Some(10));
+                (spec.start_at_ns, spec.steps) = (Some(5), vec![StepSpec::default()]);
+            },
+            "start: steps that end after a number of requests",
+        );
+        assert!(check_start_ahead(3_600_000_000_000, 3_000_000_000_000).is_ok());
+        let error = check_start_ahead(3_601_000_000_000, 3_000_000_000_000).unwrap_err().to_string();
+        assert_eq!(error, "start: the planned start is 601 s ahead");
+    }
+}
