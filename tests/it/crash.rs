@@ -79,7 +79,7 @@ impl Moment {
 }
 
 /// Whether there is something under `folder` that fits the names; `*word` fits what contains the word.
-fn is_there(folder: &Path, names: &[&str]) -> bool {
+pub fn is_there(folder: &Path, names: &[&str]) -> bool {
     let Some((name, rest)) = names.split_first() else { return true };
     match name.strip_prefix('*') {
         None => folder.join(name).symlink_metadata().is_ok() && is_there(&folder.join(name), rest),

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, unreachable_pub)]
 
 mod added_latency;
+mod agents;
 mod capacity;
 mod changing;
 mod compare;

@@ -17,6 +17,7 @@ mod per_core;
 mod recovery;
 mod registrations;
 mod routes;
+mod shards;
 mod silent_connections;
 mod slow_clients;
 
@@ -72,6 +73,7 @@ const FINDERS: &[Finder] = &[
     changes::FINDER,
     registrations::FINDER,
     routes::FINDER,
+    shards::FINDER,
     added_latency::FINDER,
     amplification::FINDER,
     headroom::FINDER,

@@ -150,6 +150,23 @@ impl<T: Level> Levels<T> {
         }
     }
 
+    /// The least level.
+    pub fn least(&self) -> T {
+        match self {
+            Self::Constant(level) => *level,
+            Self::Ramp(from, to) => {
+                if from < to {
+                    *from
+                } else {
+                    *to
+                }
+            }
+            Self::Steps(steps) => {
+                steps[1..].iter().fold(steps[0], |least, &step| if step < least { step } else { least })
+            }
+        }
+    }
+
     /// The greatest level.
     pub fn greatest(&self) -> T {
         match self {

@@ -31,13 +31,16 @@ use crate::warm_up::WarmUp;
 use crate::worker::Event;
 
 mod crew;
+mod gate;
 mod progress;
 mod steps;
 
 pub(crate) use crew::raise_open_files;
+pub use gate::Gate;
 pub use progress::Progress;
 
 use crew::{Crew, await_connections};
+use gate::Start;
 
 /// Time between the announcement of the start and the start, so that every worker is waiting by then.
 const LEAD_NS: u64 = 2_000_000;
@@ -58,8 +61,22 @@ const STOP_CHECK_PERIOD: Duration = Duration::from_millis(20);
 /// # Errors
 /// When the specification makes no sense, or this process cannot drive it, or not from its planned start on.
 pub fn run(spec: &LoadSpec, progress: &dyn Progress, stop: &AtomicBool) -> Result<LoadRecord, EngineError> {
+    run_behind(&(), spec, progress, stop)
+}
+
+/// [`run`], in which `gate` decides when a load without a planned start begins.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_behind(
+    gate: &dyn Gate,
+    spec: &LoadSpec,
+    progress: &dyn Progress,
+    stop: &AtomicBool,
+) -> Result<LoadRecord, EngineError> {
     spec.validate()?;
-    check_start(spec, mono_ns())?;
+    check_start(spec.start_at_ns, mono_ns())?;
+    let start = Start::new(gate, spec.start_at_ns);
     let shard = spec.shard.unwrap_or_default();
     let addresses = resolve(spec)?;
     let prepared = Prepared {
@@ -86,9 +103,9 @@ pub fn run(spec: &LoadSpec, progress: &dyn Progress, stop: &AtomicBool) -> Resul
         prepared.requests.check_http2()?;
     }
     match spec.steps.as_slice() {
-        [] => drive(spec, &prepared, progress, stop),
-        specs => steps::drive_all(spec, specs, progress, stop, |spec, progress| {
-            drive(spec, &prepared, progress, stop)
+        [] => drive(spec, &prepared, &start, progress, stop),
+        specs => steps::drive_all(spec, specs, &start, progress, stop, |spec, progress| {
+            drive(spec, &prepared, &start, progress, stop)
         }),
     }
 }
@@ -103,6 +120,7 @@ struct Prepared {
 fn drive(
     spec: &LoadSpec,
     prepared: &Prepared,
+    start: &Start<'_>,
     progress: &dyn Progress,
     stop: &AtomicBool,
 ) -> Result<LoadRecord, EngineError> {
@@ -124,7 +142,7 @@ fn drive(
     }
     early_end_ns.store(0, Ordering::Release);
     let coordinator =
-        Coordinator { part, requests: &prepared.requests, progress, stop, events, early_end_ns };
+        Coordinator { part, requests: &prepared.requests, start, progress, stop, events, early_end_ns };
     match coordinator.start(&mut crew) {
         Ok((timeline, warm_up)) => {
             let outcome = coordinator.collect(timeline, warm_up);
@@ -139,8 +157,8 @@ fn drive(
 }
 
 /// Whether the planned start is still to come, and within reach.
-fn check_start(spec: &LoadSpec, now_ns: u64) -> Result<(), EngineError> {
-    let Some(start_ns) = spec.start_at_ns else { return Ok(()) };
+fn check_start(start_ns: Option<u64>, now_ns: u64) -> Result<(), EngineError> {
+    let Some(start_ns) = start_ns else { return Ok(()) };
     if start_ns < now_ns {
         return Err(EngineError::Late { late_ns: now_ns - start_ns });
     }
@@ -150,6 +168,7 @@ fn check_start(spec: &LoadSpec, now_ns: u64) -> Result<(), EngineError> {
 struct Coordinator<'a> {
     part: Part<'a>,
     requests: &'a RequestSource,
+    start: &'a Start<'a>,
     progress: &'a dyn Progress,
     stop: &'a AtomicBool,
     events: Receiver<(u32, Event)>,
@@ -213,10 +232,16 @@ impl Coordinator<'_> {
     /// The planned start, or else one at which every worker is waiting for it.
     fn start_ns(&self) -> Result<u64, EngineError> {
         let (part, workers) = (&self.part, u64::from(self.part.workers));
+        // A step has its own.
+        let planned_ns = match part.spec.start_at_ns {
+            Some(planned_ns) => Some(planned_ns),
+            None => self.start.wait(self.stop),
+        };
+        check_start(planned_ns, mono_ns())?;
         // Only now: walking a long schedule takes time, and so does allocating the workers' books.
         let places = part.connections_of(0) as u64 * u64::from(part.streams()) * workers;
         let ready_ns = mono_ns() + LEAD_NS + workers * LEAD_PER_WORKER_NS + places * LEAD_PER_PLACE_NS;
-        match part.spec.start_at_ns {
+        match planned_ns {
             Some(start_ns) if start_ns < ready_ns => Err(EngineError::Late { late_ns: ready_ns - start_ns }),
             Some(start_ns) => Ok(start_ns),
             None => Ok(ready_ns),

@@ -10,6 +10,7 @@ use weir_document::{Burst, Pause, Rate};
 mod bounds;
 mod check;
 mod checks;
+mod files;
 mod part;
 mod requests;
 mod shape;

@@ -3,6 +3,7 @@
 //! A scenario is read ([`read`]), planned ([`plan`](plan::plan)) and run cell by cell; each finished
 //! cell is in the store before the next begins.
 
+pub mod agents;
 mod bounds;
 mod cell;
 mod check;
@@ -18,6 +19,7 @@ pub mod scenario;
 mod source;
 
 pub use bounds::read_bounds;
+pub use cell::from_agents::AgentsOptions;
 pub use cell::origin::secure_origin;
 pub use cell::service::service_binding;
 pub use cell::start::{Addresses, binding};

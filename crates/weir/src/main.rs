@@ -38,6 +38,8 @@ enum Command {
     Origin(cmd::origin::Args),
     /// Write the configuration files and commands that a run uses for a gateway
     Render(cmd::render::Args),
+    /// Generate load for a run on another machine
+    Agent(cmd::agent::Args),
     /// Check what this host can measure, and which gateways are installed
     Doctor(cmd::doctor::Args),
     /// Export a stored run: archive, CSV, JSON, Parquet, HdrHistogram log, k6 or Locust format
@@ -51,7 +53,7 @@ enum Command {
     #[command(hide = true)]
     Burn(cmd::burn::Args),
     #[command(hide = true)]
-    Generate(cmd::generate::Args),
+    Generate(cmd::generate::GenerateArgs),
     #[cfg(feature = "nats")]
     #[command(hide = true)]
     Publish(cmd::generate::Args),
@@ -71,6 +73,7 @@ fn main() -> ExitCode {
         Command::Load(args) => cmd::load::run(&args),
         Command::Origin(args) => cmd::origin::run(args),
         Command::Render(args) => cmd::render::run(args),
+        Command::Agent(args) => cmd::agent::run(args),
         Command::Doctor(args) => cmd::doctor::run(args),
         Command::Export(args) => cmd::export::run(args),
         Command::Import(args) => cmd::import::run(args),

@@ -8,6 +8,7 @@ use weir_results::{
     add_routes,
 };
 
+use super::gate::Start;
 use super::progress::Progress;
 use crate::EngineError;
 use crate::spec::{LoadSpec, ModelSpec, Part, StepSpec};
@@ -21,14 +22,17 @@ const OPENING_NS: u64 = 1_000_000_000;
 pub(crate) fn drive_all(
     spec: &LoadSpec,
     steps: &[StepSpec],
+    start: &Start<'_>,
     progress: &dyn Progress,
     stop: &AtomicBool,
     drive: impl Fn(&LoadSpec, &dyn Progress) -> Result<LoadRecord, EngineError>,
 ) -> Result<LoadRecord, EngineError> {
     let mut sum: Option<LoadRecord> = None;
     for (nth, step) in (0..).zip(steps) {
-        let step_spec = spec_of(spec, step, nth);
-        let begun_s = match (step_spec.start_at_ns, spec.start_at_ns) {
+        // Where a gate decides it, it is known from the second step on.
+        let planned = LoadSpec { start_at_ns: start.planned_ns(), ..spec.clone() };
+        let step_spec = spec_of(&planned, step, nth);
+        let begun_s = match (step_spec.start_at_ns, planned.start_at_ns) {
             (Some(step_ns), Some(load_ns)) => (step_ns - load_ns) as f64 / 1e9,
             _ => sum.as_ref().map_or(0.0, end_s),
         };

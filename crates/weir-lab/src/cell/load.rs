@@ -15,6 +15,7 @@ use weir_rig::prometheus::{Span, WallClock};
 use weir_rig::{Binary, Counted, CounterSource, Namespace, Rig, Running, Sampler, Samples};
 
 use super::error::{CellError, failed};
+use super::from_agents::Agents;
 use super::origin::Delays;
 use super::own_process::{OwnFiles, OwnProcess, read_record};
 use super::remote::{Observed, RemoteGateway};
@@ -26,10 +27,10 @@ use crate::scenario::setting::Setting;
 use crate::scenario::{Load, Scenario};
 
 /// How often weir checks the processes while a load runs.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// How long before the end of the warm-up weir samples the other processes of the host.
-const NEIGHBOURS_BEFORE: Duration = Duration::from_millis(300);
+pub(super) const NEIGHBOURS_BEFORE: Duration = Duration::from_millis(300);
 
 /// Time beyond its phases and drain after which the generator counts as stuck.
 const STUCK_AFTER: Duration = Duration::from_secs(30);
@@ -69,6 +70,8 @@ pub(crate) struct LoadRunner<'a> {
     pub(crate) remote: Option<&'a RemoteGateway<'a>>,
     /// The generator's network namespace; `None` is the host's.
     pub(crate) generator: Option<&'a Namespace>,
+    /// The agents, if they generate the load.
+    pub(crate) agents: Option<&'a Agents<'a>>,
     pub(crate) gateway_counter: Option<&'a CounterSource>,
     /// One per server of the upstream.
     pub(crate) origin_counters: &'a [CounterSource],
@@ -77,13 +80,16 @@ pub(crate) struct LoadRunner<'a> {
     pub(crate) disturbances: Disturbances,
 }
 
-/// The generator's process, and those that ran beside it.
-struct Generated {
-    record: LoadRecord,
-    samples: Samples,
-    generator: Part,
+/// What was generated and sampled, and what ran besides the processes of the cell.
+pub(super) struct Generated {
+    pub(super) record: LoadRecord,
+    pub(super) samples: Samples,
+    /// The generator's process, or the agents.
+    pub(super) generators: Vec<Part>,
+    /// What agents of other machines used, which are not sampled here.
+    pub(super) usage: Vec<(String, Usage)>,
     /// Processes of disturbances.
-    others: Vec<Part>,
+    pub(super) others: Vec<Part>,
 }
 
 /// What gateway and origin have counted since their start; `None` where there is no usable counter.
@@ -139,8 +145,8 @@ impl Task<'_> {
 }
 
 impl LoadRunner<'_> {
-    /// Runs the load and judges it; returns also the generator's part.
-    pub(crate) fn measure(&mut self, task: &Task<'_>) -> Result<(Measurement, Part), CellError> {
+    /// Runs the load and judges it; returns also the generator's parts.
+    pub(crate) fn measure(&mut self, task: &Task<'_>) -> Result<(Measurement, Vec<Part>), CellError> {
         let measured = self.try_measure(task);
         match measured {
             // A process that died explains unreadable counters and failed loads.
@@ -158,7 +164,7 @@ impl LoadRunner<'_> {
         Ok(())
     }
 
-    fn try_measure(&mut self, task: &Task<'_>) -> Result<(Measurement, Part), CellError> {
+    fn try_measure(&mut self, task: &Task<'_>) -> Result<(Measurement, Vec<Part>), CellError> {
         let mut disturbances = std::mem::take(&mut self.disturbances);
         let measured = self.measure_disturbed(task, &mut disturbances.of_load(task.name));
         self.disturbances = disturbances;
@@ -169,13 +175,17 @@ impl LoadRunner<'_> {
         &mut self,
         task: &Task<'_>,
         disturbances: &mut Active<'_>,
-    ) -> Result<(Measurement, Part), CellError> {
+    ) -> Result<(Measurement, Vec<Part>), CellError> {
         let spec = task.spec()?;
         let unusable = disturbances.unusable_counters();
         let before = self.count(unusable)?;
         let delays_before = self.origin_delay.and_then(Delays::read);
         let clock_before = WallClock::now();
-        let generated = self.generate(task, &spec, disturbances).inspect_err(|_| disturbances.abandon())?;
+        let generated = match self.agents {
+            Some(agents) => self.generate_by_agents(agents, task, &spec, disturbances),
+            None => self.generate(task, &spec, disturbances),
+        };
+        let generated = generated.inspect_err(|_| disturbances.abandon())?;
         let record = &generated.record;
         let mut counters = self.settle(before, record, unusable, disturbances.own_requests())?;
         counters.origin_delay_ns_mean =
@@ -184,9 +194,9 @@ impl LoadRunner<'_> {
         let (from_ns, to_ns) = (record.phase_start_mono_ns, record.phase_end_mono_ns);
         let span = Span { from_ns, to_ns, clock_before };
         let observed = self.remote.map(|remote| remote.observe(&span, self.stop)).transpose()?.flatten();
-        let generator = generated.generator.clone();
+        let generators = generated.generators.clone();
         let seen = Observations { generated, disturbances, counters, observed };
-        Ok((self.judged(task, &spec, seen)?, generator))
+        Ok((self.judged(task, &spec, seen)?, generators))
     }
 
     /// Starts the generator as a process of its own, samples everything while it runs, and reads its record.
@@ -213,11 +223,11 @@ impl LoadRunner<'_> {
         undone?;
         let others = disturbances.end()?;
         let record = read_record(&files.record, "the load generator")?;
-        Ok(Generated { record, samples, generator: generator.part(), others })
+        Ok(Generated { record, samples, generators: vec![generator.part()], usage: Vec::new(), others })
     }
 
     /// What the disturbances of `load` can act on.
-    fn context<'b>(&'b mut self, load: &'b str, sampler: &'b Sampler) -> LoadContext<'b> {
+    pub(super) fn context<'b>(&'b mut self, load: &'b str, sampler: &'b Sampler) -> LoadContext<'b> {
         LoadContext { load, rig: self.rig, dir: self.dir, running: self.running.as_mut_slice(), sampler }
     }
 
@@ -270,7 +280,7 @@ impl LoadRunner<'_> {
         }
     }
 
-    fn look_at_processes(&mut self) -> Result<(), CellError> {
+    pub(super) fn look_at_processes(&mut self) -> Result<(), CellError> {
         self.service_parts.failure(self.running).map_or(Ok(()), Err)
     }
 
@@ -326,14 +336,15 @@ impl LoadRunner<'_> {
         seen: Observations<'_>,
     ) -> Result<Measurement, CellError> {
         let Observations { generated, disturbances, counters, observed } = seen;
-        let Generated { mut record, samples, generator, others } = generated;
+        let Generated { mut record, samples, generators, usage: of_agents, others } = generated;
         let (from, to) = (record.phase_start_mono_ns, record.phase_end_mono_ns);
         let clock = LoadClock::of(&record);
         let remote = self.remote.map(|remote| &remote.part);
-        let parts = self.parts(&generator, others);
+        let parts = self.parts(&generators, others);
         let mut usage: BTreeMap<String, Usage> = parts
             .iter()
             .filter_map(|part| Some((part.name.clone(), samples.usage(&part.name, from, to)?)))
+            .chain(of_agents)
             .collect();
         let mut series = samples.seconds(clock.start_ns, to);
         if let (Some(part), Some(observed)) = (remote, &observed) {
@@ -347,7 +358,7 @@ impl LoadRunner<'_> {
                 record: &record,
                 data: data.as_ref(),
                 origin: origin.as_ref(),
-                generator: usage.get(&generator.name),
+                generator: busiest(&generators, &usage),
                 counters: Some(&counters),
                 host: Some(&host),
                 host_cores: host_usage.as_ref().map_or(0, |usage| usage.core_busy_shares.len() as u32),
@@ -386,12 +397,18 @@ impl LoadRunner<'_> {
         Ok(measurement)
     }
 
-    /// The parts of the cell; `others` are those of the load besides the generator.
-    fn parts(&self, generator: &Part, others: Vec<Part>) -> Vec<Part> {
+    /// The parts of the cell; `others` are those of the load besides the generators.
+    fn parts(&self, generators: &[Part], others: Vec<Part>) -> Vec<Part> {
         let remote = self.remote.map(|remote| remote.part.clone());
         let running = self.running.iter().map(Running::part);
-        remote.into_iter().chain(running).chain([generator.clone()]).chain(others).collect()
+        remote.into_iter().chain(running).chain(generators.iter().cloned()).chain(others).collect()
     }
+}
+
+/// What the generator used that used most: one that was at its limit limits the load.
+fn busiest<'a>(generators: &[Part], usage: &'a BTreeMap<String, Usage>) -> Option<&'a Usage> {
+    let used = generators.iter().filter_map(|part| usage.get(&part.name));
+    used.max_by(|one, other| one.cpu_cores.total_cmp(&other.cpu_cores))
 }
 
 /// Adds where the CPU time of a remote gateway is from, and what a request file contains that was not sent. The sentence

@@ -4,6 +4,7 @@ pub(crate) mod certificates;
 pub(crate) mod cold_start;
 pub(crate) mod control;
 pub(crate) mod error;
+pub(crate) mod from_agents;
 mod kept;
 pub(crate) mod kube;
 pub(crate) mod load;
@@ -34,6 +35,7 @@ use weir_rig::{Binary, Drivers, Rendered, Rig, tokens as tokens_of};
 use self::certificates::SharedCertificates;
 use self::control::{Burners, Medians};
 use self::error::{CellError, file_failed, outcome};
+use self::from_agents::Agents;
 use self::load::{LoadRunner, Task};
 use self::origin::Upstream;
 use self::ports::Ports;
@@ -48,8 +50,11 @@ use crate::scenario::setting::{Setting, requests, setting};
 use crate::scenario::{Load, Scenario};
 use crate::{LabError, clock, plan};
 
+/// What is said of a cell that lost an agent.
+const AGAIN: &str = "an agent was lost; weir measures the cell again with fresh agents";
+
 /// Time in which a process must exit after SIGTERM.
-const STOP_GRACE: Duration = Duration::from_secs(2);
+pub(crate) const STOP_GRACE: Duration = Duration::from_secs(2);
 
 /// What all cells of a run share.
 pub(crate) struct Lab<'a> {
@@ -77,6 +82,8 @@ pub(crate) struct Lab<'a> {
     pub(crate) retries: Retries,
     /// Latencies that the positive control goes by.
     pub(crate) medians: Medians,
+    /// The agents that generate load, where some do.
+    pub(crate) agents: Agents<'a>,
 }
 
 /// The target of the loads of a cell.
@@ -116,7 +123,16 @@ impl Lab<'_> {
             attempts: 1,
             cold_start: None,
         };
-        let result = self.measure_in(&dir, scenario, key, &mut cell);
+        let mut result = self.measure_in(&dir, scenario, key, &mut cell);
+        if result.is_err() && self.agents.give_up_lost() && !self.stop.load(Ordering::Relaxed) {
+            // Once more with fresh agents.
+            self.observer.note(&format!("{}, repeat {}: {}", key.gateway, key.repeat + 1, AGAIN));
+            let _ = std::fs::remove_dir_all(&dir);
+            (cell.parts, cell.unequal, cell.files) = (vec![], vec![], vec![]);
+            result = self.measure_in(&dir, scenario, key, &mut cell);
+            cell.attempts += 1;
+            self.agents.give_up_lost();
+        }
         cell.files.extend(kept::logs(&dir));
         // If this fails, the folder is removed with that of the run.
         let _ = std::fs::remove_dir_all(&dir);
@@ -188,6 +204,7 @@ impl Lab<'_> {
             service_parts: &service_parts,
             remote: self.remotes.get(&key.gateway),
             generator: generator.as_ref(),
+            agents: scenario.generator.on.is_some().then_some(&self.agents),
             gateway_counter: rendered.as_ref().map(|rendered| &rendered.counters),
             origin_counters: &upstream.counters,
             origin_delay: upstream.delay.as_ref(),
@@ -213,7 +230,7 @@ impl Lab<'_> {
         let key = target.key;
         let burners = Burners::of(scenario, &key.gateway, &runner.dir.join("gateway"), &cell.parts);
         let mut measurements = Vec::new();
-        let mut generator_part: Option<Part> = None;
+        let mut generator_parts: Vec<Part> = Vec::new();
         for (place, (name, load)) in scenario.loads.iter().enumerate() {
             if self.stop.load(Ordering::Relaxed) {
                 return Err(CellError::Stopped);
@@ -228,18 +245,20 @@ impl Lab<'_> {
             let before_retry = |by: Interference| self.observer.load_retried(key, name, by.words());
             let most = (scenario.retries, plan::load_time(scenario, load).min);
             let interference = |(of, _): &(Vec<Measurement>, _)| Interference::of(of);
-            let ((measured, part), attempts) =
+            let ((measured, parts), attempts) =
                 self.retries.measure(most, measure, interference, before_retry)?;
             cell.attempts = cell.attempts.max(attempts);
             measured.iter().for_each(|of| secured::note(scenario, load, of, &mut cell.unequal));
             measurements.extend(measured);
-            generator_part = generator_part.or(part);
+            if generator_parts.is_empty() {
+                generator_parts = parts;
+            }
         }
-        cell.parts.extend(generator_part);
+        cell.parts.extend(generator_parts);
         Ok(measurements)
     }
 
-    /// Measures one load, or all trials of a search; returns also the generator's part.
+    /// Measures one load, or all trials of a search; returns also the generator's parts.
     fn measure_load(
         &self,
         scenario: &Scenario,
@@ -247,7 +266,7 @@ impl Lab<'_> {
         runner: &mut LoadRunner<'_>,
         load: NamedLoad<'_>,
         seed: u64,
-    ) -> Result<(Vec<Measurement>, Option<Part>), CellError> {
+    ) -> Result<(Vec<Measurement>, Vec<Part>), CellError> {
         let (key, NamedLoad { name, load }) = (target.key, load);
         let errors_max = scenario.objective_of(&key.gateway, name).errors.map(|share| share.0);
         let put = |load: &Load, seed: u64| self.with_setting(scenario, target, load, seed);
@@ -257,9 +276,9 @@ impl Lab<'_> {
         }
         self.observer.load_started(key, name, plan::load_time(scenario, load).min);
         let (load, setting) = put(load, seed);
-        let (measurement, part) = runner.measure(&Task { name, load: &load, setting, errors_max })?;
+        let (measurement, parts) = runner.measure(&Task { name, load: &load, setting, errors_max })?;
         self.observer.load_measured(key, &measurement);
-        Ok((vec![measurement], Some(part)))
+        Ok((vec![measurement], parts))
     }
 
     /// `load` for the target of the cell, with its setting.

@@ -1,7 +1,7 @@
 //! The network of a cell: ports on loopback, or network namespaces with links between them.
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 
 use weir_rig::{Namespace, Rig};
@@ -37,11 +37,20 @@ pub(crate) struct CellSite<'a> {
 
 /// The network of one cell.
 pub(crate) enum CellNetwork<'a> {
-    /// Over loopback.
-    Loopback(&'a Ports),
-    /// A link from the generator to the gateway, and one from the gateway to each server of the upstream. Without a
-    /// gateway these start at the generator.
-    Namespaces { rig: &'a Rig, generator: Namespace, gateway: Option<Namespace> },
+    /// Over loopback, or with agents on other machines over the address of this host at which they reach it.
+    Host { ports: &'a Ports, reached_at: Option<IpAddr> },
+    /// A link from each generator to the gateway, and one from the gateway to each server of the upstream. Without a
+    /// gateway these start at the generators.
+    Namespaces { rig: &'a Rig, generators: Vec<Namespace>, gateway: Option<Namespace> },
+}
+
+/// Where the load of a cell comes from, if not from a process of the cell.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LoadFrom {
+    /// The namespaces of agents.
+    pub(crate) namespaces: Vec<Namespace>,
+    /// The address of this host at which agents of other machines reach it.
+    pub(crate) reached_at: Option<IpAddr>,
 }
 
 impl<'a> CellNetwork<'a> {
@@ -51,12 +60,16 @@ impl<'a> CellNetwork<'a> {
         rig: &'a Rig,
         ports: &'a Ports,
         has_gateway: bool,
+        from: LoadFrom,
     ) -> Result<Self, CellError> {
         Ok(match network {
-            Network::Loopback => Self::Loopback(ports),
+            Network::Loopback => Self::Host { ports, reached_at: from.reached_at },
             Network::Namespaces => Self::Namespaces {
                 rig,
-                generator: rig.namespace()?,
+                generators: match from.namespaces.is_empty() {
+                    true => vec![rig.namespace()?],
+                    false => from.namespaces,
+                },
                 gateway: has_gateway.then(|| rig.namespace()).transpose()?,
             },
         })
@@ -65,10 +78,10 @@ impl<'a> CellNetwork<'a> {
     /// Addresses for one more server of the upstream.
     pub(crate) fn origin(&self) -> Result<Listener, CellError> {
         match self {
-            Self::Loopback(ports) => on_loopback(ports.free()?, ports),
-            Self::Namespaces { rig, generator, gateway } => {
+            Self::Host { ports, reached_at } => on_host(ports.free()?, ports, *reached_at),
+            Self::Namespaces { rig, generators, gateway } => {
                 let namespace = rig.namespace()?;
-                let [_, address] = rig.link(gateway.as_ref().unwrap_or(generator), &namespace)?;
+                let address = link_clients(rig, gateway.as_ref(), generators, &namespace)?;
                 Ok(in_namespace(namespace, address, None))
             }
         }
@@ -81,7 +94,7 @@ impl<'a> CellNetwork<'a> {
         names: &[String],
     ) -> Result<BTreeMap<String, SocketAddr>, CellError> {
         let address = |(name, port): (&String, u16)| match self {
-            Self::Loopback(ports) => Ok((name.clone(), ports.free()?)),
+            Self::Host { ports, .. } => Ok((name.clone(), ports.free()?)),
             Self::Namespaces { .. } => Ok((name.clone(), SocketAddr::new(gateway.admin.ip(), port))),
         };
         names.iter().zip(gateway.admin.port() + 1..).map(address).collect()
@@ -93,13 +106,13 @@ impl<'a> CellNetwork<'a> {
         names: &[String],
     ) -> Result<(BTreeMap<String, SocketAddr>, Option<Namespace>), CellError> {
         match self {
-            Self::Loopback(ports) => {
+            Self::Host { ports, .. } => {
                 let addresses = names.iter().map(|name| Ok((name.clone(), ports.free()?)));
                 Ok((addresses.collect::<Result<_, CellError>>()?, None))
             }
-            Self::Namespaces { rig, generator, gateway } => {
+            Self::Namespaces { rig, generators, gateway } => {
                 let namespace = rig.namespace()?;
-                let [_, address] = rig.link(gateway.as_ref().unwrap_or(generator), &namespace)?;
+                let address = link_clients(rig, gateway.as_ref(), generators, &namespace)?;
                 let ports = names.iter().zip(LISTEN_PORT..);
                 let addresses = ports.map(|(name, port)| (name.clone(), SocketAddr::from((address, port))));
                 Ok((addresses.collect(), Some(namespace)))
@@ -110,23 +123,23 @@ impl<'a> CellNetwork<'a> {
     /// Addresses for the gateway; `listen` is the address that the scenario sets.
     pub(crate) fn gateway(&self, listen: Option<SocketAddr>) -> Result<Listener, CellError> {
         match self {
-            Self::Namespaces { rig, generator, gateway: Some(namespace) } => {
-                let [_, address] = rig.link(generator, namespace)?;
+            Self::Namespaces { rig, generators, gateway: Some(namespace) } => {
+                let address = link_clients(rig, None, generators, namespace)?;
                 Ok(in_namespace(namespace.clone(), address, listen))
             }
             Self::Namespaces { gateway: None, .. } => unreachable!("a direct cell seats no gateway"),
-            Self::Loopback(ports) => match listen {
-                Some(listen) => on_loopback(listen, ports),
-                None => on_loopback(ports.free()?, ports),
-            },
+            Self::Host { ports, reached_at } => {
+                let listen = listen.map_or_else(|| ports.free(), Ok)?;
+                on_host(listen, ports, *reached_at)
+            }
         }
     }
 
-    /// The generator's namespace.
+    /// The generator's namespace; with agents that of the first.
     pub(crate) fn generator(&self) -> Option<Namespace> {
         match self {
-            Self::Loopback(_) => None,
-            Self::Namespaces { generator, .. } => Some(generator.clone()),
+            Self::Host { .. } => None,
+            Self::Namespaces { generators, .. } => generators.first().cloned(),
         }
     }
 }
@@ -139,8 +152,33 @@ pub(crate) fn parsed_address(service: &str, address: &str, example: &str) -> Res
     })
 }
 
-fn on_loopback(listen: SocketAddr, ports: &Ports) -> Result<Listener, CellError> {
-    Ok(Listener { listen, admin: ports.free()?, connect: listen, namespace: None })
+/// Links the clients of `server` to it, which are the gateway or the generators; returns its address.
+fn link_clients(
+    rig: &Rig,
+    gateway: Option<&Namespace>,
+    generators: &[Namespace],
+    server: &Namespace,
+) -> Result<Ipv4Addr, CellError> {
+    let clients = gateway.map_or(generators, std::slice::from_ref);
+    let (first, further) = clients.split_first().expect("load comes from somewhere");
+    let [_, address] = rig.link(first, server)?;
+    for client in further {
+        rig.link_to(client, server, address)?;
+    }
+    Ok(address)
+}
+
+fn on_host(listen: SocketAddr, ports: &Ports, reached_at: Option<IpAddr>) -> Result<Listener, CellError> {
+    let admin = ports.free()?;
+    Ok(match reached_at {
+        None => Listener { listen, admin, connect: listen, namespace: None },
+        Some(ip) => Listener {
+            listen: (Ipv4Addr::UNSPECIFIED, listen.port()).into(),
+            admin,
+            connect: (ip, listen.port()).into(),
+            namespace: None,
+        },
+    })
 }
 
 fn in_namespace(namespace: Namespace, address: Ipv4Addr, listen: Option<SocketAddr>) -> Listener {

@@ -24,6 +24,7 @@ pub(crate) struct OwnProcess {
 }
 
 /// Its files.
+#[derive(Debug)]
 pub(crate) struct OwnFiles {
     pub(crate) spec: PathBuf,
     pub(crate) record: PathBuf,

@@ -29,15 +29,15 @@ pub(crate) struct SearchTask<'a> {
 }
 
 impl Lab<'_> {
-    /// Runs trials until the search stops; returns them with the generator's part. The last one has the result.
+    /// Runs trials until the search stops; returns them with the generator's parts. The last one has the result.
     pub(crate) fn search(
         &self,
         runner: &mut LoadRunner<'_>,
         asked: Asked,
         of: &SearchTask<'_>,
-    ) -> Result<(Vec<Measurement>, Option<Part>), CellError> {
+    ) -> Result<(Vec<Measurement>, Vec<Part>), CellError> {
         let mut search = Search::new(asked);
-        let (mut trials, mut generator): (Vec<Measurement>, Option<Part>) = (Vec::new(), None);
+        let (mut trials, mut generators): (Vec<Measurement>, Vec<Part>) = (Vec::new(), Vec::new());
         loop {
             let rate_per_s = match search.step() {
                 Step::Try { rate_per_s } => rate_per_s,
@@ -45,17 +45,19 @@ impl Lab<'_> {
                     if let Some(trial) = trials.last_mut().and_then(|last| last.trial.as_mut()) {
                         trial.found = Some(*found);
                     }
-                    return Ok((trials, generator));
+                    return Ok((trials, generators));
                 }
             };
             if self.stop.load(Ordering::Relaxed) {
                 return Err(CellError::Stopped);
             }
             let number = trials.len() as u32 + 1;
-            let (measurement, part, seen) = self.trial(runner, of, &search, number, rate_per_s)?;
+            let (measurement, parts, seen) = self.trial(runner, of, &search, number, rate_per_s)?;
             self.observer.load_measured(of.key, &measurement);
             trials.push(measurement);
-            generator.get_or_insert(part);
+            if generators.is_empty() {
+                generators = parts;
+            }
             search.add(seen);
         }
     }
@@ -67,7 +69,7 @@ impl Lab<'_> {
         search: &Search,
         number: u32,
         rate_per_s: f64,
-    ) -> Result<(Measurement, Part, TrialSeen), CellError> {
+    ) -> Result<(Measurement, Vec<Part>, TrialSeen), CellError> {
         let (load, mut setting) = (of.put)(&of.load.trial(rate_per_s), plan::numbered_seed(of.seed, number));
         // Fresh processes need the scenario's warm-up; later trials only the time in which queues settle.
         if number > 1 {
@@ -77,7 +79,7 @@ impl Lab<'_> {
         let told = format!("{}, trial {number} at {}", of.name, rate(rate_per_s));
         self.observer.load_started(of.key, &told, plan::trial_time(of.load));
         let timeout_ns = setting.spec.timeout_ns;
-        let (mut measurement, part) =
+        let (mut measurement, parts) =
             runner.measure(&Task { name: of.name, load: &load, setting, errors_max: of.errors_max })?;
         let seen = TrialSeen::of(
             search.bounds(),
@@ -95,6 +97,6 @@ impl Lab<'_> {
             Err(_) => measurement.judgement.evidence.first().cloned().unwrap_or_default(),
         };
         measurement.trial = Some(Trial { number, says: seen.says(), why, found: None });
-        Ok((measurement, part, seen))
+        Ok((measurement, parts, seen))
     }
 }

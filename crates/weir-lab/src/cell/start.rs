@@ -107,7 +107,9 @@ impl Lab<'_> {
         if scenario.is_elsewhere() {
             return self.reach(scenario, gateway, cell);
         }
-        let network = CellNetwork::new(scenario.network, self.rig, self.ports, !is_baseline(gateway))?;
+        let from = self.load_from(scenario)?;
+        let network =
+            CellNetwork::new(scenario.network(), self.rig, self.ports, !is_baseline(gateway), from)?;
         let site = CellSite { dir, scenario, network: &network };
         let mut services = Services::default();
         let upstream = self.start_upstream(site, is_baseline(gateway), cell, &mut services)?;

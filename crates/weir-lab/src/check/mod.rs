@@ -3,6 +3,7 @@
 mod changes;
 mod control;
 mod faults;
+mod generator;
 mod objective;
 mod origin;
 mod popularity;
@@ -27,6 +28,7 @@ use weir_results::{ArrivalModel, DIRECT, is_baseline};
 use self::changes::{check_changes, check_rates};
 use self::control::check_control;
 use self::faults::check_faults;
+use self::generator::check_generator;
 use self::objective::check_objectives;
 use self::origin::check_origin;
 use self::popularity::{check_cold_start, check_popularity};
@@ -103,6 +105,7 @@ pub(crate) fn check(scenario: &Scenario, known: &Known) -> Vec<ScenarioProblem> 
     check_secure(scenario, f);
     check_origin(scenario, known, f);
     check_network(scenario, known, f);
+    check_generator(scenario, f);
     check_times(scenario, f);
     check_twin(scenario, f);
     check_control(scenario, f);
@@ -225,7 +228,7 @@ fn check_topology(topology: &Topology, found: &mut Problems) {
 }
 
 fn check_network(scenario: &Scenario, known: &Known, found: &mut Problems) {
-    if scenario.network == Network::Loopback {
+    if scenario.network() == Network::Loopback {
         return;
     }
     for (place, gateway) in scenario.gateways.iter().enumerate() {

@@ -21,6 +21,7 @@ use crate::cell::Lab;
 use crate::cell::certificates::SharedCertificates;
 use crate::cell::control::Medians;
 use crate::cell::error::outcome_of;
+use crate::cell::from_agents::{Agents, AgentsOptions};
 use crate::cell::kube;
 use crate::cell::ports::Ports;
 use crate::cell::publish;
@@ -44,6 +45,8 @@ pub struct Bench<'a> {
     pub stop: &'a Arc<AtomicBool>,
     /// Receives the progress.
     pub observer: &'a dyn Observer,
+    /// How agents that the user starts join.
+    pub agents: &'a AgentsOptions,
 }
 
 /// A scenario with the gateways that are available here.
@@ -80,7 +83,7 @@ pub fn prepare_with(
     drivers: &Drivers,
     programs: &Programs<'_>,
 ) -> Result<Prepared, LabError> {
-    let uses_namespaces = checked.points.iter().any(|point| point.scenario.network == Network::Namespaces);
+    let uses_namespaces = checked.points.iter().any(|point| point.scenario.network() == Network::Namespaces);
     let located = |binary: Result<Binary, RigError>, part: &str| {
         let binary = binary?;
         match &binary.image {
@@ -321,7 +324,8 @@ pub fn new_run(prepared: &Prepared, command_line: Vec<String>) -> Run {
     let started_unix_ms = clock::unix_ms();
     let mut manifest = Rig::host_facts();
     manifest.command_line = command_line;
-    let networks: BTreeSet<_> = prepared.checked.points.iter().map(|point| point.scenario.network).collect();
+    let networks: BTreeSet<_> =
+        prepared.checked.points.iter().map(|point| point.scenario.network()).collect();
     manifest.network = networks.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let mut topologies = prepared.checked.points.iter().map(|point| &point.scenario.topology);
     manifest.tls = topologies.any(|topology| topology.tls).then(|| secured::NEGOTIATED.to_owned());
@@ -397,6 +401,7 @@ pub fn execute(
         certificates: &certificates,
         retries: Retries::of_run(Duration::ZERO),
         medians: Medians::default(),
+        agents: Agents::new(bench.agents),
     };
     let Some((run, checked)) = with_rates(&lab, &prepared.checked)? else {
         rig.close()?;

@@ -9,6 +9,7 @@ mod disturbances;
 mod expanded;
 mod faults;
 mod gateway;
+mod generator;
 pub(crate) mod load_spec;
 mod loads;
 mod network;
@@ -35,6 +36,8 @@ use weir_document::{Named, Size, Time};
 use weir_results::{CONTROL, Role, Thresholds};
 use weir_rig::{Limits, Serves};
 
+use crate::agents::Place;
+
 pub use axis::Axis;
 pub(crate) use axis::{FITTED_PATH, fitted_cpus};
 pub(crate) use changes::CHANGED;
@@ -43,6 +46,7 @@ pub use control::Control;
 pub(crate) use expanded::name_at;
 pub use faults::ScheduledFault;
 pub use gateway::Gateway;
+pub use generator::GeneratorSpec;
 pub use loads::{Load, Loads, ShareOf};
 pub use network::Network;
 pub use objective::{FindingLimit, ObjectiveSpec};
@@ -82,6 +86,9 @@ pub struct Scenario {
     /// How the parts reach each other: `loopback`, or `namespaces` of the run's own with links between them.
     #[serde(default)]
     pub network: Network,
+    /// Where load comes from: `{ on: netns:2 }`.
+    #[serde(default, skip_serializing_if = "GeneratorSpec::is_empty")]
+    pub generator: GeneratorSpec,
     /// The loads by name, run one after the other against the same processes.
     #[serde(default)]
     pub loads: Loads,
@@ -215,6 +222,14 @@ impl Scenario {
             (Serves::SecureOrigin, self.origin.service.name().is_some()),
         ];
         wants.into_iter().filter_map(|(what, is_wanted)| is_wanted.then_some(what)).collect()
+    }
+
+    /// How its parts reach each other: agents in namespaces need those of the others.
+    pub fn network(&self) -> Network {
+        match self.generator.on {
+            Some(Place::Namespaces(_)) => Network::Namespaces,
+            _ => self.network,
+        }
     }
 
     /// Whether its gateways run elsewhere; then all of them do.

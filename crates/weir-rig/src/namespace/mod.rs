@@ -1,6 +1,6 @@
 //! Network namespaces of a run, and the links between them.
 //!
-//! A namespace has only its loopback and its ends of links. No route leads out, so the addresses and the firewall of
+//! A namespace has only its loopback and its ends of links. No route leads out to the host, so the addresses and the firewall of
 //! the host do not affect measurements. Namespaces have no name on the host. A namespace exists while a process is in
 //! it or its file is open, so the kernel removes it with its links, whatever happens to the lab.
 
@@ -134,6 +134,14 @@ impl Namespace {
             })??;
         }
         Ok(addresses)
+    }
+
+    /// Sends packets for `address` over `gateway`, which is at the other end of one of its links.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub(crate) fn route(&self, address: Ipv4Addr, gateway: Ipv4Addr) -> io::Result<()> {
+        self.within(|| Netlink::open()?.add_route(address, gateway))?
     }
 
     /// The descriptor of its file in this process, by whose path in /proc another process can join it.

@@ -11,6 +11,9 @@ use netlink_packet_route::address::{AddressAttribute, AddressMessage};
 use netlink_packet_route::link::{
     InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
 };
+use netlink_packet_route::route::{
+    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
+};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use rustix::net::{RecvFlags, SendFlags, SocketFlags, SocketType, netdevice, recv, send, socket_with};
 
@@ -57,6 +60,22 @@ impl Netlink {
         let address = IpAddr::V4(address);
         message.attributes = vec![AddressAttribute::Local(address), AddressAttribute::Address(address)];
         self.ask(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL, "an address")
+    }
+
+    /// Sends packets for `address` over `gateway`.
+    pub(super) fn add_route(&self, address: Ipv4Addr, gateway: Ipv4Addr) -> io::Result<()> {
+        let mut message = RouteMessage::default();
+        message.header.address_family = AddressFamily::Inet;
+        message.header.destination_prefix_length = 32;
+        message.header.table = RouteHeader::RT_TABLE_MAIN;
+        message.header.protocol = RouteProtocol::Static;
+        message.header.scope = RouteScope::Universe;
+        message.header.kind = RouteType::Unicast;
+        message.attributes = vec![
+            RouteAttribute::Destination(RouteAddress::Inet(address)),
+            RouteAttribute::Gateway(RouteAddress::Inet(gateway)),
+        ];
+        self.ask(RouteNetlinkMessage::NewRoute(message), NLM_F_CREATE | NLM_F_EXCL, "a route")
     }
 
     pub(super) fn set_up(&self, name: &str, alias: Option<&str>) -> io::Result<()> {

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use weir_results::Manifest;
 
-use crate::cleanup::ProcessId;
 use crate::cleanup::ledger::{self, Entry, Ledger};
+use crate::cleanup::{MARK_VARIABLE, ProcessId};
 use crate::launch::Launcher;
 use crate::limits::GroupParent;
 use crate::namespace::{Label, interface_prefix};
@@ -35,8 +35,8 @@ pub struct Rig {
     networks: Networks,
     work_dir: PathBuf,
     guard: Guard,
-    /// Held as long as the rig lives; the kernel releases it with the process.
-    _lock: HostLock,
+    /// Held as long as the rig lives; the kernel releases it with the process. An agent holds none.
+    _lock: Option<HostLock>,
 }
 
 /// The network namespaces of a run.
@@ -65,17 +65,20 @@ impl Rig {
     /// [`RigError::HostBusy`] if another run holds it; [`RigError::File`] or [`RigError::DiskFull`] if folders cannot
     /// be created; [`RigError::Launch`] if the guard cannot be started.
     pub fn open(run_id: &str, database: &Path) -> Result<Self, RigError> {
-        let state_dir = ledger::state_dir().map_err(|error| RigError::file("the state folder", error))?;
-        let own = std::env::current_exe().map_err(|error| RigError::file("weir's own executable", error))?;
         Self::open_with(&RigOptions {
-            run_id: run_id.into(),
-            state_dir,
-            temp_dir: std::env::temp_dir(),
-            guard: vec![own.display().to_string(), "guard".into(), "--ledger".into()],
-            cgroups: true,
             database: std::path::absolute(database).ok(),
             host_name: (!ledger::is_state_dir_named()).then(|| HOST_NAME.into()),
+            ..own_options(run_id)?
         })
+    }
+
+    /// A rig of an agent, beside the run or other agents on this host: it takes no lock. `cgroups` is whether it makes control
+    /// groups of its own.
+    ///
+    /// # Errors
+    /// As [`Rig::open`], without [`RigError::HostBusy`].
+    pub fn open_beside(name: &str, cgroups: bool) -> Result<Self, RigError> {
+        Self::open_locked(&RigOptions { cgroups, ..own_options(name)? }, None)
     }
 
     /// [`Rig::open`] with options.
@@ -83,7 +86,10 @@ impl Rig {
     /// # Errors
     /// As [`Rig::open`].
     pub fn open_with(options: &RigOptions) -> Result<Self, RigError> {
-        let lock = HostLock::take(options)?;
+        Self::open_locked(options, Some(HostLock::take(options)?))
+    }
+
+    fn open_locked(options: &RigOptions, lock: Option<HostLock>) -> Result<Self, RigError> {
         ledger::clean_leftovers(&options.state_dir);
         let unique = unique_name(&options.run_id);
         let ledger_path = options.state_dir.join(format!("{unique}.ledger"));
@@ -99,7 +105,12 @@ impl Rig {
         if let Some(guard) = ProcessId::of(guard.child.id() as i32) {
             noted(&Entry::Guard(guard))?;
         }
-        noted(&Entry::Mark(unique.clone()))?;
+        // Below the mark of the run that has started this process, if one has: whoever ends that run ends this one, too.
+        let mark = match std::env::var(MARK_VARIABLE) {
+            Ok(outer) => format!("{outer}/{unique}"),
+            Err(_) => unique.clone(),
+        };
+        noted(&Entry::Mark(mark.clone()))?;
         let work_dir = options.temp_dir.join(format!("{}{unique}", ledger::WORK_DIR_PREFIX));
         noted(&Entry::WorkDir(work_dir.clone()))?;
         let groups = if options.cgroups {
@@ -116,7 +127,7 @@ impl Rig {
         if let Ok(groups) = &groups {
             noted(&Entry::Groups(groups.directories(None)))?;
         }
-        let launcher = Launcher::start(ledger, groups, unique, work_dir.clone())?;
+        let launcher = Launcher::start(ledger, groups, mark, work_dir.clone())?;
         let mut rig = Self { launcher, networks, work_dir, guard, _lock: lock };
         // From here on, dropping the rig cleans up.
         fs::create_dir_all(&rig.work_dir).map_err(|error| RigError::file(&rig.work_dir, error))?;
@@ -178,6 +189,16 @@ impl Rig {
         let Networks { prefix, alias, links } = &self.networks;
         let number = links.fetch_add(1, Ordering::Relaxed);
         one.link(other, number, Label { prefix, alias })
+            .map_err(|error| RigError::Network { message: format!("cannot link two namespaces: {error}") })
+    }
+
+    /// Creates a link from `one` to `other`, over which `one` reaches the address `address` that `other` already has.
+    ///
+    /// # Errors
+    /// [`RigError::Network`].
+    pub fn link_to(&self, one: &Namespace, other: &Namespace, address: Ipv4Addr) -> Result<(), RigError> {
+        let [_, end] = self.link(one, other)?;
+        one.route(address, end)
             .map_err(|error| RigError::Network { message: format!("cannot link two namespaces: {error}") })
     }
 
@@ -260,6 +281,20 @@ impl Guard {
         self.stdin.take();
         let _ = self.child.wait();
     }
+}
+
+/// Options of this program and user.
+fn own_options(run_id: &str) -> Result<RigOptions, RigError> {
+    let own = std::env::current_exe().map_err(|error| RigError::file("weir's own executable", error))?;
+    Ok(RigOptions {
+        run_id: run_id.into(),
+        state_dir: ledger::state_dir().map_err(|error| RigError::file("the state folder", error))?,
+        temp_dir: std::env::temp_dir(),
+        guard: vec![own.display().to_string(), "guard".into(), "--ledger".into()],
+        cgroups: true,
+        database: None,
+        host_name: None,
+    })
 }
 
 /// A name that is unique on this host, across rigs and processes.

@@ -1,12 +1,17 @@
 //! `weir generate`: the engine as a process of its own, for the lab. A specification in, a record out.
 
+use std::fs::File;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use weir_engine::{EngineError, LoadSpec};
+use weir_engine::{EngineError, Gate, LoadSpec, Progress};
+use weir_lab::agents::prepared_mark;
+use weir_results::LoadSecond;
 
 use crate::failure::{Exit, Failure};
 
@@ -21,13 +26,71 @@ pub(crate) struct Args {
     pub(super) record: PathBuf,
 }
 
+/// Arguments of `weir generate`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct GenerateArgs {
+    #[command(flatten)]
+    own: Args,
+    /// Says with FILE.prepared that all connections are open, and starts at the time that is in FILE then: nanoseconds of
+    /// CLOCK_MONOTONIC
+    #[arg(long, value_name = "FILE")]
+    gate: Option<PathBuf>,
+    /// Where every second is written when it has ended, a line of JSON each
+    #[arg(long, value_name = "FILE")]
+    seconds: Option<PathBuf>,
+}
+
 /// Drives the load and writes its record. SIGINT and SIGTERM end it early, with the record of what there is.
-pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
-    let spec: LoadSpec = read_spec(&args.spec)?;
+pub(crate) fn run(args: GenerateArgs) -> Result<Exit, Failure> {
+    let spec: LoadSpec = read_spec(&args.own.spec)?;
     let stop = until_signalled()?;
-    let record = weir_engine::run(&spec, &(), &stop).map_err(|error| engine_failure(&error))?;
-    write_whole(&args.record, &record)?;
+    let gate = args.gate.map(FileGate);
+    let gate: &dyn Gate = gate.as_ref().map_or(&(), |gate| gate);
+    let seconds = args.seconds.map(|path| Seconds::open(&path)).transpose()?;
+    let progress: &dyn Progress = seconds.as_ref().map_or(&(), |seconds| seconds);
+    let record =
+        weir_engine::run_behind(gate, &spec, progress, &stop).map_err(|error| engine_failure(&error))?;
+    write_whole(&args.own.record, &record)?;
     Ok(Exit::Good)
+}
+
+/// A gate that another process opens by writing a file.
+struct FileGate(PathBuf);
+
+/// How often the file is looked for: a start is planned much further ahead.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
+
+impl Gate for FileGate {
+    fn wait(&self, stop: &AtomicBool) -> Option<u64> {
+        // If this fails, nobody opens the gate, and whoever waits for it gives up.
+        let _ = std::fs::write(prepared_mark(&self.0), "");
+        while !stop.load(Ordering::Acquire) {
+            if let Ok(text) = std::fs::read_to_string(&self.0) {
+                return text.parse().ok();
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+        None
+    }
+}
+
+/// A file of finished seconds.
+struct Seconds(File);
+
+impl Seconds {
+    fn open(path: &Path) -> Result<Self, Failure> {
+        let made = File::create(path);
+        made.map(Self).map_err(|error| Failure::environment(format!("{}: {error}", path.display()), ""))
+    }
+}
+
+impl Progress for Seconds {
+    fn second(&self, second: &LoadSecond) {
+        let mut line = serde_json::to_vec(second).unwrap_or_default();
+        line.push(b'\n');
+        // The record has all seconds, too; this is for those who watch.
+        let _ = (&self.0).write_all(&line);
+    }
 }
 
 /// What is set by SIGINT and SIGTERM.

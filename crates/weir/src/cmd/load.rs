@@ -2,6 +2,7 @@
 
 mod args;
 mod json;
+mod on;
 mod print;
 mod resolve;
 mod target;
@@ -31,10 +32,15 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     signal_hook::flag::register_conditional_shutdown(interrupt, 130, Arc::clone(&stop))
         .and_then(|_| signal_hook::flag::register(interrupt, Arc::clone(&stop)))
         .map_err(|error| Failure::environment(format!("cannot handle Ctrl-C: {error}"), ""))?;
-    let live = Live::new(&spec, args.running.json, std::io::stderr().is_terminal());
-    let outcome = weir_engine::run(&spec, &live, &stop);
-    live.clear();
-    let mut record = outcome.map_err(|error| failure(args, &error))?;
+    let mut record = match args.running.on {
+        Some(place) => on::run(args, place, &spec, &stop)?,
+        None => {
+            let live = Live::new(&spec, args.running.json, std::io::stderr().is_terminal());
+            let outcome = weir_engine::run(&spec, &live, &stop);
+            live.clear();
+            outcome.map_err(|error| failure(args, &error))?
+        }
+    };
     let judgement = judge_alone(&record, &spec);
     record.result.bound_by = judgement.bound_by;
     record.result.verdicts = judgement.verdicts.clone();
@@ -236,6 +242,7 @@ fn told(args: &Args, fault: &Problem) -> Failure {
         "protocol" => "--http2".to_owned(),
         "spacing" => "--even".to_owned(),
         "steps" => "--rate, --connections".to_owned(),
+        "shard" => "--on".to_owned(),
         field => {
             let name = field.rsplit('.').next().unwrap_or(field);
             format!("--{}", name.replace('_', "-"))

@@ -1,5 +1,6 @@
 //! One file per subcommand: arguments in, calls into the libraries, an exit code out.
 
+pub(crate) mod agent;
 pub(crate) mod burn;
 pub(crate) mod compare;
 pub(crate) mod completions;

@@ -6,6 +6,7 @@ mod progress;
 mod resume;
 mod until;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -13,7 +14,8 @@ use std::sync::atomic::AtomicBool;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 use weir_analysis::compare::Comparison;
-use weir_lab::{Bench, Ended, LabError, Overrides, Prepared, Source};
+use weir_lab::agents::Place;
+use weir_lab::{AgentsOptions, Bench, Ended, LabError, Overrides, Prepared, Source};
 use weir_results::{Run, Store};
 use weir_rig::{Binary, Drivers, EngineKind, Engines, Programs};
 
@@ -62,6 +64,15 @@ pub(crate) struct Args {
     /// first gateway; GATEWAY=SHARE names another, like nginx=10%
     #[arg(long, value_name = "SHARE", conflicts_with = "resume")]
     control: Option<String>,
+    /// Agents that generate the load together: local:N or netns:N on this host, agents:N on other machines
+    #[arg(long, value_name = "PLACE", conflicts_with = "resume")]
+    on: Option<Place>,
+    /// With agents:N: where they join
+    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:7400")]
+    listen: SocketAddr,
+    /// With agents:N: the file that lets them join
+    #[arg(long, value_name = "FILE", default_value = "weir.ticket")]
+    ticket: PathBuf,
     /// Print what would be measured, in which order, and for how long; run nothing
     #[arg(long)]
     plan: bool,
@@ -126,6 +137,10 @@ impl Args {
         if has(FailOn::Missed) && !has(FailOn::Undecided) { Gate::Missed } else { Gate::Undecided }
     }
 
+    fn agents(&self) -> AgentsOptions {
+        AgentsOptions { listen: self.listen, ticket: self.ticket.clone() }
+    }
+
     /// Where programs come from.
     fn programs(&self) -> Programs<'static> {
         let before_pull: &dyn Fn(&str) = &|text| note(text);
@@ -155,7 +170,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
 
 fn start(args: &Args, drivers: &Drivers) -> Result<Exit, Failure> {
     let overrides = Overrides {
-        set: args.set.clone(),
+        set: args.on.iter().map(|place| format!("generator.on={place}")).chain(args.set.clone()).collect(),
         gateways: args.gateways.clone(),
         quick: args.quick,
         repeats: args.repeats,
@@ -239,7 +254,8 @@ fn go(
         watcher.note(note);
     }
     let weir = Binary::own()?;
-    let bench = Bench { drivers, weir: &weir, stop: &stop, observer: watcher.as_ref() };
+    let agents = args.agents();
+    let bench = Bench { drivers, weir: &weir, stop: &stop, observer: watcher.as_ref(), agents: &agents };
     let ended = measured(args, run, prepared, store, &bench);
     drop(watcher);
     let how_to_resume = || format!("`{}` continues after the stored cells", args.resume_command(&run.id));
@@ -339,9 +355,14 @@ impl Extension {
         let checked = weir_lab::read_again(&run, Some(repeats), &known(&self.drivers))?;
         let run = weir_lab::extended(&run, &checked)?;
         let watcher = progress::watcher(&checked.scenario, run.plan.len());
-        let weir = Binary::own()?;
-        let bench =
-            Bench { drivers: &self.drivers, weir: &weir, stop: &self.stop, observer: watcher.as_ref() };
+        let (weir, agents) = (Binary::own()?, AgentsOptions::default());
+        let bench = Bench {
+            drivers: &self.drivers,
+            weir: &weir,
+            stop: &self.stop,
+            observer: watcher.as_ref(),
+            agents: &agents,
+        };
         let ended = weir_lab::execute(&run, &weir_lab::prepare(checked, &self.drivers)?, store, &bench)?;
         Ok(matches!(ended, Ended::Finished))
     }

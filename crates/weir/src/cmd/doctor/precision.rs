@@ -8,7 +8,7 @@ use serde::Serialize;
 use weir_analysis::compare::smallest_difference;
 use weir_analysis::quantity::percent_short;
 use weir_analysis::{Figure, Repeated, join, noise_margin, reason_name, summarize};
-use weir_lab::{Bench, Observer, Overrides, Progress, Source};
+use weir_lab::{AgentsOptions, Bench, Observer, Overrides, Progress, Source};
 use weir_results::{ArrivalModel, Cell, CellKey, Measurement, Reason, Store, Thresholds};
 use weir_rig::{Binary, Drivers};
 
@@ -83,7 +83,8 @@ impl Precision {
         let prepared = weir_lab::prepare(checked, drivers)?;
         let run = weir_lab::new_run(&prepared, Vec::new());
         let (weir, stop) = (Binary::own()?, Arc::new(AtomicBool::new(false)));
-        let bench = Bench { drivers, weir: &weir, stop: &stop, observer: &Silent };
+        let agents = AgentsOptions::default();
+        let bench = Bench { drivers, weir: &weir, stop: &stop, observer: &Silent, agents: &agents };
         weir_lab::execute(&run, &prepared, &mut store, &bench)?;
         let summary = summarize(&run, &store.cells(&run.id)?);
         let failed = summary.failed.first().map(|failed| format!("{}: {}", failed.cause, failed.message));

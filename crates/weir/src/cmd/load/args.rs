@@ -1,10 +1,12 @@
 //! The command line of `weir load`.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::ArgAction;
 use weir_document::{Burst, Counts, Pause, Rates, Time};
 use weir_engine::{Check, Resumption, TlsVersion};
+use weir_lab::agents::Place;
 
 /// About, usage and flags; the arguments before them are in the usage.
 const TEMPLATE: &str = "{about}\n{usage-heading} {usage}\n\n{all-args}{after-help}";
@@ -157,6 +159,15 @@ pub(crate) struct RunningArgs {
     /// Open loop: busy-wait; less lateness, but a whole core per worker
     #[arg(long, requires = "rate")]
     pub(super) spin: bool,
+    /// Agents that generate the load: local:N, or agents:N on other machines
+    #[arg(long, value_name = "PLACE", conflicts_with_all = ["trace", "spin"])]
+    pub(super) on: Option<Place>,
+    /// With agents:N: where they join
+    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:7400", requires = "on")]
+    pub(super) listen: SocketAddr,
+    /// With agents:N: the file that lets them join
+    #[arg(long, value_name = "FILE", default_value = "weir.ticket", requires = "on")]
+    pub(super) ticket: PathBuf,
     /// Seed of the schedule and the requests
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(super) seed: u64,

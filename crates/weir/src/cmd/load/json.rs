@@ -23,6 +23,9 @@ pub(super) struct Document<'a> {
     routes: Vec<Route<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     steps: Vec<Step<'a>>,
+    /// What each agent contributed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    shards: Vec<Shard<'a>>,
 }
 
 #[derive(Serialize)]
@@ -31,6 +34,16 @@ struct Route<'a> {
     requests: &'a Requests,
     /// Latency by class of status.
     latency_ns: BTreeMap<&'a str, &'a TimesNs>,
+}
+
+#[derive(Serialize)]
+struct Shard<'a> {
+    agent: &'a str,
+    start_offset_ns: i64,
+    requests: &'a Requests,
+    rate_per_s: f64,
+    latency_ns: &'a TimesNs,
+    lateness_ns: Option<&'a TimesNs>,
 }
 
 #[derive(Serialize)]
@@ -56,6 +69,14 @@ impl<'a> Document<'a> {
             rate_per_s: step.rate_per_s,
             result: &step.result,
         });
+        let shards = record.shards.iter().map(|shard| Shard {
+            agent: &shard.agent,
+            start_offset_ns: shard.start_offset_ns,
+            requests: &shard.requests,
+            rate_per_s: shard.rate_per_s,
+            latency_ns: &shard.latency_ns,
+            lateness_ns: shard.lateness_ns.as_ref(),
+        });
         let result = &record.result;
         let quantiles = result.latency_ns.quantiles().into_iter();
         let unsupported =
@@ -67,6 +88,7 @@ impl<'a> Document<'a> {
             left_out: record.generator.left_out.as_ref(),
             routes: routes.collect(),
             steps: steps.collect(),
+            shards: shards.collect(),
         }
     }
 }

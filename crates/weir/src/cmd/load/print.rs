@@ -62,7 +62,8 @@ pub(super) fn table(urls: &[String], spec: &LoadSpec, record: &LoadRecord, judge
     if requests.completed > 0 {
         let _ = writeln!(out, "\n{}", times::table(spec, record));
     }
-    for table in [parts::steps(spec, record), parts::routes(record)].into_iter().flatten() {
+    let tables = [parts::steps(spec, record), parts::routes(record), parts::shards(record)];
+    for table in tables.into_iter().flatten() {
         let _ = writeln!(out, "\n{table}");
     }
     out += "\n";

@@ -1,6 +1,7 @@
 //! What only some loads have: the protocol, steps, routes.
 
 use comfy_table::{CellAlignment, Table, presets::NOTHING};
+use weir_analysis::quantity;
 use weir_engine::LoadSpec;
 use weir_results::{LoadRecord, LoadResult, Protocol, RouteResult, TimesNs, new_histogram, quantile_needs};
 
@@ -105,6 +106,23 @@ pub(super) fn routes(record: &LoadRecord) -> Option<String> {
         row
     });
     Some(drawn(header, rows))
+}
+
+/// What each agent contributed, so that one odd client is visible; `None` where there is one generator.
+pub(super) fn shards(record: &LoadRecord) -> Option<String> {
+    let mut header = vec!["  agent", "start", "sent", "throughput"];
+    header.extend(QUANTILES.map(|(title, _)| title));
+    let rows = record.shards.iter().map(|shard| {
+        let mut row = vec![
+            format!("  {}", shard.agent),
+            quantity::time_ns(shard.start_offset_ns as f64),
+            grouped(shard.requests.sent),
+            format!("{}/s", grouped(shard.rate_per_s.round() as u64)),
+        ];
+        row.extend(cells(&shard.latency_ns, shard.requests.scheduled, "> timeout"));
+        row
+    });
+    (!record.shards.is_empty()).then(|| drawn(header, rows))
 }
 
 /// Quantiles over every class of a route's answers: distributions are added, quantiles never averaged.

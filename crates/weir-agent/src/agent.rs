@@ -1,0 +1,335 @@
+//! The agent's side: joins a run, prepares and starts what it is told, and reports what came of it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rustls::pki_types::ServerName;
+use tokio::io::{ReadHalf, WriteHalf};
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use weir_engine::LoadSpec;
+use weir_io::mono_ns;
+use weir_results::LoadSecond;
+
+use crate::files::{is_name_of, place_files};
+use crate::message::{AgentFailure, Assignment, FromAgent, Hello, ShardReport, ToAgent};
+use crate::{AgentError, Ticket, link};
+
+/// How long the coordinator may take to be there: an agent can be started before the run.
+const JOIN_MAX: Duration = Duration::from_secs(30);
+const JOIN_EVERY: Duration = Duration::from_millis(200);
+
+/// How long one try to connect, and the handshake, may take.
+const CONNECT_MAX: Duration = Duration::from_secs(5);
+
+/// A coordinator that is silent for this long is lost: the agent stops its load and ends.
+pub const SILENCE_MAX: Duration = Duration::from_secs(3);
+
+/// How often a load is looked at, and how often it is looked for a stop without one.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+const IDLE_EVERY: Duration = Duration::from_millis(100);
+
+/// How an agent takes part.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// `HOST:PORT` of the coordinator.
+    pub join: String,
+    /// What lets it join.
+    pub ticket: Ticket,
+    /// Who it is.
+    pub hello: Hello,
+    /// A folder of its own, for the files of loads.
+    pub dir: PathBuf,
+}
+
+/// How a load gets on.
+#[derive(Debug)]
+pub enum Progress {
+    /// Connections are being opened.
+    Preparing,
+    /// It waits for its start.
+    Prepared,
+    /// It runs; these seconds have ended since the last look.
+    Running(Vec<LoadSecond>),
+    /// It has ended, with its last seconds.
+    Done(Vec<LoadSecond>, Box<ShardReport>),
+}
+
+/// What an agent does with a load. No call blocks for more than some milliseconds.
+pub trait Work {
+    /// Begins to prepare a load.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    fn prepare(&mut self, spec: &LoadSpec) -> Result<(), AgentFailure>;
+
+    /// Starts the prepared load at `at_ns` of this machine's monotonic clock.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    fn start(&mut self, at_ns: u64) -> Result<(), AgentFailure>;
+
+    /// How the load gets on.
+    ///
+    /// # Errors
+    /// Why it failed; it is over then.
+    fn look(&mut self) -> Result<Progress, AgentFailure>;
+
+    /// Ends the load, if there is one.
+    fn abort(&mut self);
+}
+
+/// Takes part in a run until the coordinator lets it go, or `stop` is set. The load has ended when it returns.
+///
+/// # Errors
+/// [`AgentError`] if it cannot join, is refused, or loses the coordinator.
+pub fn run(options: &Options, work: &mut dyn Work, stop: &AtomicBool) -> Result<(), AgentError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let taken_part = runtime.map_err(AgentError::Start)?.block_on(take_part(options, work, stop));
+    work.abort();
+    taken_part
+}
+
+async fn take_part(options: &Options, work: &mut dyn Work, stop: &AtomicBool) -> Result<(), AgentError> {
+    let mut stream = connect(options, stop).await?;
+    let lost = |error: &dyn std::fmt::Display| AgentError::Lost { why: error.to_string() };
+    let hello = FromAgent::Hello(options.hello.clone());
+    link::write(&mut stream, &hello).await.map_err(|error| lost(&error))?;
+    let answer = timeout(CONNECT_MAX, link::read(&mut stream)).await;
+    match answer.map_err(|_| lost(&"it does not answer"))?.map_err(|error| lost(&error))? {
+        Some(ToAgent::Welcome { .. }) => {}
+        Some(ToAgent::Refuse { why, remedy }) => return Err(AgentError::Refused { why, remedy }),
+        _ => return Err(lost(&"it closed the connection")),
+    }
+    let (reader, writer) = tokio::io::split(stream);
+    let (heard_in, heard) = mpsc::unbounded_channel();
+    let listening = tokio::spawn(listen(reader, heard_in));
+    let session =
+        Session { dir: &options.dir, work, writer, waiting: None, active: None, is_prepared: false };
+    let ended = session.run(heard, stop).await;
+    listening.abort();
+    ended
+}
+
+/// Connects until the coordinator is there.
+async fn connect(options: &Options, stop: &AtomicBool) -> Result<TlsStream<TcpStream>, AgentError> {
+    let (tls, name) = options.ticket.client()?;
+    let connector = TlsConnector::from(tls);
+    let deadline = Instant::now() + JOIN_MAX;
+    loop {
+        let error = match timeout(CONNECT_MAX, try_connect(&options.join, &connector, &name)).await {
+            Ok(Ok(stream)) => return Ok(stream),
+            Ok(Err(error)) => error,
+            Err(_) => std::io::Error::other("it does not answer"),
+        };
+        // A certificate that is wrong now stays wrong.
+        if Instant::now() >= deadline || error.kind() == std::io::ErrorKind::InvalidData {
+            return Err(AgentError::Join { address: options.join.clone(), source: error });
+        }
+        if stop.load(Ordering::Relaxed) {
+            return Err(AgentError::Stopped);
+        }
+        sleep(JOIN_EVERY).await;
+    }
+}
+
+async fn try_connect(
+    address: &str,
+    connector: &TlsConnector,
+    name: &ServerName<'static>,
+) -> std::io::Result<TlsStream<TcpStream>> {
+    let stream = TcpStream::connect(address).await?;
+    stream.set_nodelay(true)?;
+    connector.connect(name.clone(), stream).await
+}
+
+type Incoming = Result<(ToAgent, u64), String>;
+
+/// Reads messages, each with the time when it was there.
+async fn listen(mut reader: ReadHalf<TlsStream<TcpStream>>, heard: mpsc::UnboundedSender<Incoming>) {
+    loop {
+        let message = match link::read(&mut reader).await {
+            Ok(Some(message)) => Ok((message, mono_ns())),
+            Ok(None) => Err("the connection was closed".to_owned()),
+            Err(error) => Err(error.to_string()),
+        };
+        let is_last = message.is_err();
+        if heard.send(message).is_err() || is_last {
+            return;
+        }
+    }
+}
+
+struct Session<'a> {
+    dir: &'a Path,
+    work: &'a mut dyn Work,
+    writer: WriteHalf<TlsStream<TcpStream>>,
+    /// A load some of whose files are not here yet.
+    waiting: Option<Box<Assignment>>,
+    /// Number of the present load.
+    active: Option<u64>,
+    is_prepared: bool,
+}
+
+impl Session<'_> {
+    async fn run(
+        mut self,
+        mut heard: mpsc::UnboundedReceiver<Incoming>,
+        stop: &AtomicBool,
+    ) -> Result<(), AgentError> {
+        let lost = |why: String| AgentError::Lost { why };
+        let mut silent_at = Instant::now() + SILENCE_MAX;
+        loop {
+            let pause = if self.active.is_some() { LOOK_EVERY } else { IDLE_EVERY };
+            tokio::select! {
+                message = heard.recv() => {
+                    silent_at = Instant::now() + SILENCE_MAX;
+                    let (message, at_ns) = match message {
+                        Some(Ok(message)) => message,
+                        Some(Err(why)) => return Err(lost(why)),
+                        None => return Err(lost("the connection was closed".into())),
+                    };
+                    if message == ToAgent::Leave {
+                        return Ok(());
+                    }
+                    self.hear(message, at_ns).await?;
+                }
+                () = sleep_until(silent_at) => {
+                    return Err(lost(format!("nothing is heard of it for {} s", SILENCE_MAX.as_secs())));
+                }
+                () = sleep(pause) => {}
+            }
+            if stop.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            self.look().await?;
+        }
+    }
+
+    async fn hear(&mut self, message: ToAgent, at_ns: u64) -> Result<(), AgentError> {
+        match message {
+            ToAgent::Ping { sent_ns } => {
+                let pong = FromAgent::Pong { ping_ns: sent_ns, received_ns: at_ns, sent_ns: mono_ns() };
+                return self.say(&pong).await;
+            }
+            ToAgent::Assign(assignment) => {
+                self.end();
+                self.active = Some(assignment.load);
+                self.waiting = Some(assignment);
+                let missing = self.missing();
+                if !missing.is_empty() {
+                    return self.say(&FromAgent::Need { sha256: missing }).await;
+                }
+                return self.prepare().await;
+            }
+            ToAgent::File { sha256, content } => {
+                if let Err(failure) = self.keep(&sha256, &content) {
+                    return self.fail(failure).await;
+                }
+                if self.missing().is_empty() {
+                    return self.prepare().await;
+                }
+            }
+            ToAgent::Start { load, at_ns } if self.active == Some(load) => {
+                if let Err(failure) = self.work.start(at_ns) {
+                    return self.fail(failure).await;
+                }
+            }
+            ToAgent::Abort { load } if self.active == Some(load) => self.end(),
+            ToAgent::Start { .. } | ToAgent::Abort { .. } => {}
+            ToAgent::Welcome { .. } | ToAgent::Refuse { .. } | ToAgent::Leave => {}
+        }
+        Ok(())
+    }
+
+    /// The files of the load that waits and that are not here.
+    fn missing(&self) -> Vec<String> {
+        let names = self.waiting.iter().flat_map(|assignment| assignment.files.keys());
+        names.filter(|name| !self.dir.join(name).exists()).cloned().collect()
+    }
+
+    fn keep(&self, name: &str, content: &str) -> Result<(), AgentFailure> {
+        let failed = |message: String| AgentFailure {
+            cause: "files".into(),
+            message,
+            remedy: format!("check the free space and the rights of {}", self.dir.display()),
+            log_tail: String::new(),
+        };
+        let content = STANDARD.decode(content).map_err(|error| failed(error.to_string()))?;
+        if !is_name_of(name, &content) {
+            return Err(failed(format!("the file {name} came with another content")));
+        }
+        let (path, beside) = (self.dir.join(name), self.dir.join(format!("{name}.part")));
+        let written = fs::write(&beside, content).and_then(|()| fs::rename(&beside, &path));
+        written.map_err(|error| failed(format!("{}: {error}", path.display())))
+    }
+
+    async fn prepare(&mut self) -> Result<(), AgentError> {
+        let Some(mut assignment) = self.waiting.take() else { return Ok(()) };
+        place_files(&mut assignment.spec, self.dir);
+        self.is_prepared = false;
+        match self.work.prepare(&assignment.spec) {
+            Ok(()) => Ok(()),
+            Err(failure) => self.fail(failure).await,
+        }
+    }
+
+    /// Looks at the load, and says what is new.
+    async fn look(&mut self) -> Result<(), AgentError> {
+        let Some(load) = self.active.filter(|_| self.waiting.is_none()) else { return Ok(()) };
+        match self.work.look() {
+            Err(failure) => self.fail(failure).await,
+            Ok(Progress::Preparing) => Ok(()),
+            Ok(Progress::Prepared) if self.is_prepared => Ok(()),
+            Ok(Progress::Prepared) => {
+                self.is_prepared = true;
+                self.say(&FromAgent::Prepared { load }).await
+            }
+            Ok(Progress::Running(seconds)) => self.say_seconds(load, seconds).await,
+            Ok(Progress::Done(seconds, report)) => {
+                self.say_seconds(load, seconds).await?;
+                self.active = None;
+                self.say(&FromAgent::Done { load, report }).await
+            }
+        }
+    }
+
+    async fn say_seconds(&mut self, load: u64, seconds: Vec<LoadSecond>) -> Result<(), AgentError> {
+        for second in seconds {
+            self.say(&FromAgent::Second { load, second: Box::new(second) }).await?;
+        }
+        Ok(())
+    }
+
+    async fn fail(&mut self, failure: AgentFailure) -> Result<(), AgentError> {
+        let load = self.active;
+        self.end();
+        match load {
+            Some(load) => self.say(&FromAgent::Failed { load, failure }).await,
+            None => Ok(()),
+        }
+    }
+
+    fn end(&mut self) {
+        self.work.abort();
+        (self.active, self.waiting, self.is_prepared) = (None, None, false);
+    }
+
+    async fn say(&mut self, message: &FromAgent) -> Result<(), AgentError> {
+        let written = timeout(SILENCE_MAX, link::write(&mut self.writer, message)).await;
+        match written {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(AgentError::Lost { why: error.to_string() }),
+            Err(_) => {
+                Err(AgentError::Lost { why: format!("it takes no message for {} s", SILENCE_MAX.as_secs()) })
+            }
+        }
+    }
+}

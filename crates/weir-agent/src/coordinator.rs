@@ -1,0 +1,393 @@
+//! The coordinator's side: agents join it, are asked for their clocks, and get their shards.
+//!
+//! A thread of its own has the connections, so a slow caller delays no answer about a clock.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{mpsc, oneshot};
+use weir_engine::LoadSpec;
+use weir_io::mono_ns;
+use weir_results::LoadSecond;
+
+use crate::files::FileMap;
+use crate::message::{Assignment, Hello, ShardReport, ToAgent};
+use crate::round::{Action, Round, Said};
+use crate::ticket::Authority;
+use crate::{AgentError, ClockOffset, Clocks, RoundFailure};
+
+mod connection;
+
+/// How often a caller's stop is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// How long agents get to hear that there is nothing more to do.
+const LEAVE_MAX: Duration = Duration::from_millis(500);
+
+/// An agent that takes part.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AgentInfo {
+    /// Its name, unique in the run.
+    pub name: String,
+    /// Where its connection is from.
+    pub address: SocketAddr,
+    /// The address of this host that it has connected to.
+    pub reached_at: IpAddr,
+    /// What it says of itself.
+    pub hello: Hello,
+    /// Its clock; `None` before the first exchange.
+    pub clock: Option<ClockOffset>,
+}
+
+/// A load for all agents.
+#[derive(Debug)]
+pub struct Order {
+    /// The agents by name, each with its specification.
+    pub specs: Vec<(String, LoadSpec)>,
+    /// The files that they name.
+    pub files: FileMap,
+    /// How long the load takes at most, from its start.
+    pub longest: Duration,
+}
+
+/// What an agent measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measured {
+    /// Its name.
+    pub agent: String,
+    /// What it reported.
+    pub report: ShardReport,
+    /// Its clock at the end of the load.
+    pub clock: ClockOffset,
+    /// When its load was to start, nanoseconds of the coordinator's clock.
+    pub planned_start_ns: u64,
+}
+
+/// What a caller of [`Coordinator::run`] gets to see meanwhile.
+#[derive(Clone, Copy, Debug)]
+pub enum Look<'a> {
+    /// The load starts at this time of the coordinator's clock, nanoseconds.
+    Starts(u64),
+    /// A second of the agent with this number has ended.
+    Second(usize, &'a LoadSecond),
+    /// Nothing new; at least every 50 ms.
+    Nothing,
+}
+
+/// A member of the run, as its connection and the caller share it.
+#[derive(Debug)]
+struct Member {
+    name: String,
+    address: SocketAddr,
+    reached_at: IpAddr,
+    hello: Hello,
+    clocks: Clocks,
+    to: mpsc::UnboundedSender<ToAgent>,
+    /// Why it is no longer there.
+    gone: Option<String>,
+}
+
+/// What a connection tells the caller.
+#[derive(Debug)]
+enum Event {
+    Joined,
+    /// A stranger, or an agent that was refused, with the reason.
+    Refused(String),
+    Of {
+        agent: usize,
+        load: Option<u64>,
+        said: Heard,
+    },
+}
+
+#[derive(Debug)]
+enum Heard {
+    Said(Said<Report>),
+    Second(Box<LoadSecond>),
+}
+
+/// What agents reported, in the order of their shards.
+type Reports = Vec<Report>;
+type Report = Box<ShardReport>;
+
+/// What connections share.
+#[derive(Debug)]
+struct Shared {
+    version: String,
+    members: Mutex<Vec<Member>>,
+    /// Files of the present load.
+    files: Mutex<Arc<FileMap>>,
+    events: Sender<Event>,
+}
+
+/// Holds the agents of a run.
+#[derive(Debug)]
+pub struct Coordinator {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    events: Receiver<Event>,
+    loads: u64,
+    end: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Coordinator {
+    /// Takes agents of the version `version` on `listener`, those that have the ticket of `authority`. The listener may be of
+    /// another network namespace.
+    ///
+    /// # Errors
+    /// [`AgentError::Certificates`], or [`AgentError::Start`].
+    pub fn start(listener: TcpListener, authority: &Authority, version: &str) -> Result<Self, AgentError> {
+        let address = listener.local_addr().map_err(AgentError::Start)?;
+        listener.set_nonblocking(true).map_err(AgentError::Start)?;
+        let tls = authority.server()?;
+        let (events_in, events) = channel();
+        let shared = Arc::new(Shared {
+            version: version.to_owned(),
+            members: Mutex::default(),
+            files: Mutex::default(),
+            events: events_in,
+        });
+        let (end, ended) = oneshot::channel();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(AgentError::Start)?;
+        let of_connections = Arc::clone(&shared);
+        let thread = thread::Builder::new().name("agents".into()).spawn(move || {
+            runtime.block_on(async {
+                tokio::select! {
+                    () = connection::accept(listener, tls, &of_connections) => {}
+                    _ = ended => connection::leave(&of_connections, LEAVE_MAX).await,
+                }
+            });
+        });
+        let thread = thread.map_err(AgentError::Start)?;
+        Ok(Self { address, shared, events, loads: 0, end: Some(end), thread: Some(thread) })
+    }
+
+    /// Where agents join.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The agents that are there, in the order in which they joined.
+    pub fn agents(&self) -> Vec<AgentInfo> {
+        let now_ns = mono_ns();
+        let members = self.shared.members();
+        let present = members.iter().filter(|member| member.gone.is_none());
+        present.map(|member| member.info(now_ns)).collect()
+    }
+
+    /// Waits until `count` agents are there and their clocks are known. `look` is called meanwhile, and ends it with an error of
+    /// its own: an agent's process that has ended, for example.
+    ///
+    /// # Errors
+    /// [`AgentError::Missing`] after `within`, [`AgentError::Stopped`], and those of `look`.
+    pub fn await_agents<E: From<AgentError>>(
+        &self,
+        count: usize,
+        within: Duration,
+        stop: &AtomicBool,
+        mut look: impl FnMut() -> Result<(), E>,
+    ) -> Result<Vec<AgentInfo>, E> {
+        let deadline = Instant::now() + within;
+        let mut refused = Vec::new();
+        loop {
+            let there: Vec<AgentInfo> =
+                self.agents().into_iter().filter(|agent| agent.clock.is_some()).collect();
+            if there.len() >= count {
+                return Ok(there);
+            }
+            look()?;
+            if stop.load(Ordering::Relaxed) {
+                return Err(AgentError::Stopped.into());
+            }
+            if Instant::now() >= deadline {
+                let detail = refused.last().map(|why| format!("; refused: {why}")).unwrap_or_default();
+                let (joined, needed, seconds) = (there.len(), count, within.as_secs());
+                return Err(AgentError::Missing { joined, needed, seconds, detail }.into());
+            }
+            if let Ok(Event::Refused(why)) = self.events.recv_timeout(LOOK_EVERY) {
+                refused.push(why);
+            }
+        }
+    }
+
+    /// Runs a load on all agents. `look` sees what happens meanwhile, and ends the load by an error of its own.
+    ///
+    /// # Errors
+    /// [`RoundFailure`] of the first agent that cannot go on, and those of `look`. The load is over on all agents then.
+    pub fn run<E: From<RoundFailure>>(
+        &mut self,
+        order: Order,
+        look: &mut dyn FnMut(Look<'_>) -> Result<(), E>,
+    ) -> Result<Vec<Measured>, E> {
+        self.loads += 1;
+        let load = self.loads;
+        let names: Vec<String> = order.specs.iter().map(|(name, _)| name.clone()).collect();
+        let mut round = Round::new(names, mono_ns(), order.longest.as_nanos() as u64);
+        let present = self.assign(load, order.specs, order.files, &mut round);
+        let ended = self.follow(load, &present, &mut round, look);
+        if ended.is_err() {
+            self.tell(&present, &ToAgent::Abort { load });
+        }
+        let (planned_start_ns, reports) = ended?;
+        let now_ns = mono_ns();
+        let measured = |(agent, report): (&usize, Report)| {
+            let info = self.shared.members()[*agent].info(now_ns);
+            let clock = info.clock.unwrap_or(ClockOffset { offset_ns: 0, bound_ns: u64::MAX });
+            Measured { agent: info.name, report: *report, clock, planned_start_ns }
+        };
+        Ok(present.iter().zip(reports).map(measured).collect())
+    }
+
+    /// Follows a load to its end; returns when it was to start, and what the agents reported.
+    fn follow<E: From<RoundFailure>>(
+        &self,
+        load: u64,
+        present: &[usize],
+        round: &mut Round<Report>,
+        look: &mut dyn FnMut(Look<'_>) -> Result<(), E>,
+    ) -> Result<(u64, Reports), E> {
+        let mut planned_start_ns = 0;
+        loop {
+            let until_ns = match round.next(mono_ns()) {
+                Action::Listen { until_ns } => until_ns,
+                Action::Start { at_ns } => {
+                    planned_start_ns = at_ns;
+                    self.start_all(present, load, at_ns, round);
+                    look(Look::Starts(at_ns))?;
+                    continue;
+                }
+                Action::Finish(reports) => return Ok((planned_start_ns, reports)),
+                Action::Fail(failure) => return Err(failure.into()),
+            };
+            look(Look::Nothing)?;
+            let patience = Duration::from_nanos(until_ns.saturating_sub(mono_ns())).min(LOOK_EVERY);
+            let event = self.events.recv_timeout(patience);
+            let Ok(Event::Of { agent, load: of, said }) = event else {
+                if event.is_err_and(|error| error == RecvTimeoutError::Disconnected) {
+                    (0..present.len())
+                        .for_each(|place| round.hear(place, Said::Lost("the coordinator ended".into())));
+                }
+                continue;
+            };
+            // Not of an earlier load, nor of an agent that takes no part in this one.
+            let place = present.iter().position(|known| *known == agent);
+            let Some(place) = place.filter(|_| of.is_none_or(|of| of == load)) else { continue };
+            match said {
+                Heard::Said(said) => round.hear(place, said),
+                Heard::Second(second) => look(Look::Second(place, &second))?,
+            }
+        }
+    }
+
+    /// Gives each agent its shard; returns their numbers.
+    fn assign(
+        &self,
+        load: u64,
+        specs: Vec<(String, LoadSpec)>,
+        files: FileMap,
+        round: &mut Round<Report>,
+    ) -> Vec<usize> {
+        let lengths: BTreeMap<String, u64> =
+            files.0.iter().map(|(name, content)| (name.clone(), content.len() as u64)).collect();
+        *self.shared.files.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(files);
+        let members = self.shared.members();
+        let mut assigned = Vec::new();
+        for (place, (name, spec)) in specs.into_iter().enumerate() {
+            let number = members.iter().position(|member| member.name == name);
+            let gone =
+                number.map_or_else(|| Some("it has never joined"), |number| members[number].gone.as_deref());
+            if let Some(why) = gone {
+                round.hear(place, Said::Lost(why.to_owned()));
+            }
+            let number = number.unwrap_or(usize::MAX);
+            if let Some(member) = members.get(number) {
+                let assignment = Assignment { load, spec, files: lengths.clone() };
+                let _ = member.to.send(ToAgent::Assign(Box::new(assignment)));
+            }
+            assigned.push(number);
+        }
+        assigned
+    }
+
+    fn start_all(&self, present: &[usize], load: u64, at_ns: u64, round: &mut Round<Report>) {
+        let members = self.shared.members();
+        for (place, agent) in present.iter().enumerate() {
+            let known = members.get(*agent).and_then(|member| Some((member, member.clocks.offset(at_ns)?)));
+            match known {
+                Some((member, clock)) => {
+                    let _ = member.to.send(ToAgent::Start { load, at_ns: clock.of_agent(at_ns) });
+                }
+                None => round.hear(place, Said::Lost("its clock is unknown".into())),
+            }
+        }
+    }
+
+    fn tell(&self, agents: &[usize], message: &ToAgent) {
+        let members = self.shared.members();
+        for member in agents.iter().filter_map(|agent| members.get(*agent)) {
+            let _ = member.to.send(message.clone());
+        }
+    }
+}
+
+impl Drop for Coordinator {
+    fn drop(&mut self) {
+        if let Some(end) = self.end.take() {
+            let _ = end.send(());
+        }
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn members(&self) -> MutexGuard<'_, Vec<Member>> {
+        self.members.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds an agent under a name of its own; returns its number and its name.
+    fn join(
+        &self,
+        [address, own]: [SocketAddr; 2],
+        hello: Hello,
+        to: mpsc::UnboundedSender<ToAgent>,
+    ) -> (usize, String) {
+        let mut members = self.members();
+        let is_taken = |name: &str| members.iter().any(|member| member.name == name);
+        let wanted = if hello.name.is_empty() { "agent".to_owned() } else { hello.name.clone() };
+        let numbered = (2..).map(|number| format!("{wanted}-{number}"));
+        let name = std::iter::once(wanted.clone()).chain(numbered).find(|name| !is_taken(name));
+        let name = name.unwrap_or(wanted);
+        let number = members.len();
+        members.push(Member {
+            name: name.clone(),
+            address,
+            reached_at: own.ip(),
+            hello,
+            clocks: Clocks::default(),
+            to,
+            gone: None,
+        });
+        (number, name)
+    }
+}
+
+impl Member {
+    fn info(&self, now_ns: u64) -> AgentInfo {
+        AgentInfo {
+            name: self.name.clone(),
+            address: self.address,
+            reached_at: self.reached_at,
+            hello: self.hello.clone(),
+            clock: self.clocks.offset(now_ns),
+        }
+    }
+}

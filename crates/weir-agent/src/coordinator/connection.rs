@@ -1,0 +1,216 @@
+//! The connection to one agent: its hello, its clock, and what it says.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rustls::ServerConfig;
+use tokio::io::{ReadHalf, WriteHalf};
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+use weir_io::mono_ns;
+
+use super::{Event, Heard, Shared};
+use crate::clock::Exchange;
+use crate::link;
+use crate::message::{FromAgent, Hello, PROTOCOL, ToAgent};
+use crate::round::Said;
+
+/// How long a handshake and the hello may take.
+const HELLO_MAX: Duration = Duration::from_secs(5);
+
+pub(crate) use crate::agent::SILENCE_MAX;
+
+/// How often clocks are compared.
+const PING_EVERY: Duration = Duration::from_secs(1);
+
+/// Comparisons right after the hello, and the pause between two: the best of several has a short round trip.
+const PINGS_FIRST: u32 = 10;
+const PING_FIRST_EVERY: Duration = Duration::from_millis(10);
+
+/// Takes agents, one task each.
+pub(super) async fn accept(listener: std::net::TcpListener, tls: Arc<ServerConfig>, shared: &Arc<Shared>) {
+    let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
+    let acceptor = TlsAcceptor::from(tls);
+    loop {
+        let Ok((stream, address)) = listener.accept().await else {
+            // Out of descriptors, most likely: they come back.
+            tokio::time::sleep(PING_FIRST_EVERY).await;
+            continue;
+        };
+        let (acceptor, shared) = (acceptor.clone(), Arc::clone(shared));
+        tokio::spawn(async move {
+            if let Err(why) = serve(stream, address, &acceptor, &shared).await {
+                let _ = shared.events.send(Event::Refused(format!("{address}: {why}")));
+            }
+        });
+    }
+}
+
+/// Tells all agents to leave, and waits until their connections have ended, at most for `within`.
+pub(super) async fn leave(shared: &Shared, within: Duration) {
+    for member in shared.members().iter() {
+        let _ = member.to.send(ToAgent::Leave);
+    }
+    let all_gone = async {
+        while shared.members().iter().any(|member| member.gone.is_none()) {
+            tokio::time::sleep(PING_FIRST_EVERY).await;
+        }
+    };
+    let _ = timeout(within, all_gone).await;
+}
+
+/// Serves one connection to its end; `Err` is why it is no agent's.
+async fn serve(
+    stream: TcpStream,
+    address: SocketAddr,
+    acceptor: &TlsAcceptor,
+    shared: &Shared,
+) -> Result<(), String> {
+    let _ = stream.set_nodelay(true);
+    let own = stream.local_addr().map_err(|error| error.to_string())?;
+    let greeting = timeout(HELLO_MAX, async {
+        let mut stream = acceptor.accept(stream).await.map_err(|error| error.to_string())?;
+        let hello = match link::read(&mut stream).await.map_err(|error| error.to_string())? {
+            Some(FromAgent::Hello(hello)) => hello,
+            _ => return Err("it did not say who it is".to_owned()),
+        };
+        Ok((stream, hello))
+    });
+    let (mut stream, hello) = greeting.await.map_err(|_| "it did not say who it is in time".to_owned())??;
+    if let Some((why, remedy)) = refusal(&hello, &shared.version) {
+        let _ = link::write(&mut stream, &ToAgent::Refuse { why: why.clone(), remedy }).await;
+        return Err(why);
+    }
+    let (to, orders) = mpsc::unbounded_channel();
+    let (number, name) = shared.join([address, own], hello, to);
+    let _ = shared.events.send(Event::Joined);
+    let (reader, mut writer) = tokio::io::split(stream);
+    let why = match link::write(&mut writer, &ToAgent::Welcome { name }).await {
+        Ok(()) => converse(number, shared, reader, writer, orders).await,
+        Err(error) => error.to_string(),
+    };
+    shared.members()[number].gone = Some(why.clone());
+    let said = Heard::Said(Said::Lost(why));
+    let _ = shared.events.send(Event::Of { agent: number, load: None, said });
+    Ok(())
+}
+
+/// Why an agent cannot take part, with the way out.
+fn refusal(hello: &Hello, version: &str) -> Option<(String, String)> {
+    if hello.version == version && hello.protocol == PROTOCOL {
+        return None;
+    }
+    let why = format!("it is weir {}, and the run is of weir {version}", hello.version);
+    Some((why, format!("install weir {version} on {}", hello.name)))
+}
+
+/// Reads and writes until one side ends it; returns why.
+async fn converse(
+    number: usize,
+    shared: &Shared,
+    reader: ReadHalf<TlsStream<TcpStream>>,
+    mut writer: WriteHalf<TlsStream<TcpStream>>,
+    mut orders: mpsc::UnboundedReceiver<ToAgent>,
+) -> String {
+    let (heard_in, mut heard) = mpsc::unbounded_channel();
+    let listening = tokio::spawn(listen(reader, heard_in));
+    let mut pings = interval(PING_FIRST_EVERY);
+    pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut pinged = 0;
+    let mut silent_at = Instant::now() + SILENCE_MAX;
+    let why = loop {
+        let message = tokio::select! {
+            order = orders.recv() => match order {
+                Some(order) => order,
+                None => break "the run has ended".to_owned(),
+            },
+            _ = pings.tick() => {
+                pinged += 1;
+                if pinged == PINGS_FIRST {
+                    pings = interval(PING_EVERY);
+                    pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
+                }
+                ToAgent::Ping { sent_ns: mono_ns() }
+            }
+            message = heard.recv() => match message {
+                Some(Ok((message, at_ns))) => {
+                    silent_at = Instant::now() + SILENCE_MAX;
+                    let answers = hear(number, shared, message, at_ns);
+                    let mut failed = None;
+                    for answer in answers {
+                        failed = link::write(&mut writer, &answer).await.err();
+                    }
+                    match failed {
+                        Some(error) => break error.to_string(),
+                        None => continue,
+                    }
+                }
+                Some(Err(why)) => break why,
+                None => break "the connection was closed".to_owned(),
+            },
+            () = tokio::time::sleep_until(silent_at) => {
+                break format!("nothing is heard of it for {} s", SILENCE_MAX.as_secs());
+            }
+        };
+        let is_last = message == ToAgent::Leave;
+        // A full socket must not hide that the agent is silent.
+        match timeout(SILENCE_MAX, link::write(&mut writer, &message)).await {
+            Ok(Ok(())) if is_last => break "the run has ended".to_owned(),
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => break error.to_string(),
+            Err(_) => break format!("it takes no message for {} s", SILENCE_MAX.as_secs()),
+        }
+    };
+    listening.abort();
+    why
+}
+
+type Incoming = Result<(FromAgent, u64), String>;
+
+/// Reads messages, each with the time when it was there.
+async fn listen(mut reader: ReadHalf<TlsStream<TcpStream>>, heard: mpsc::UnboundedSender<Incoming>) {
+    loop {
+        let message = match link::read(&mut reader).await {
+            Ok(Some(message)) => Ok((message, mono_ns())),
+            Ok(None) => return,
+            Err(error) => Err(error.to_string()),
+        };
+        let is_last = message.is_err();
+        if heard.send(message).is_err() || is_last {
+            return;
+        }
+    }
+}
+
+/// Takes a message of agent `number`; returns the answers to it.
+fn hear(number: usize, shared: &Shared, message: FromAgent, at_ns: u64) -> Vec<ToAgent> {
+    let event = |load, said| {
+        let _ = shared.events.send(Event::Of { agent: number, load: Some(load), said });
+    };
+    match message {
+        FromAgent::Hello(_) => {}
+        FromAgent::Pong { ping_ns, received_ns, sent_ns } => {
+            let exchange = Exchange { sent_ns: ping_ns, received_ns, answered_ns: sent_ns, back_ns: at_ns };
+            shared.members()[number].clocks.add(exchange);
+        }
+        FromAgent::Need { sha256 } => {
+            let files = Arc::clone(&shared.files.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
+            let file = |name: String| {
+                let content = STANDARD.encode(files.0.get(&name)?);
+                Some(ToAgent::File { sha256: name, content })
+            };
+            return sha256.into_iter().filter_map(file).collect();
+        }
+        FromAgent::Prepared { load } => event(load, Heard::Said(Said::Prepared)),
+        FromAgent::Second { load, second } => event(load, Heard::Second(second)),
+        FromAgent::Done { load, report } => event(load, Heard::Said(Said::Done(report))),
+        FromAgent::Failed { load, failure } => event(load, Heard::Said(Said::Failed(failure))),
+    }
+    Vec::new()
+}

@@ -1,0 +1,79 @@
+//! The files of a load: read where the run is, written where an agent is, named by their SHA-256.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use aws_lc_rs::digest::{SHA256, digest};
+use weir_engine::LoadSpec;
+
+use crate::AgentError;
+
+/// Contents of files, by their names on agents: the SHA-256, and the extension, which says what a request file is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FileMap(pub(crate) BTreeMap<String, Vec<u8>>);
+
+/// Reads every file of `spec`, and puts its name on agents in the place of its path.
+///
+/// # Errors
+/// [`AgentError::File`] for the first that cannot be read.
+pub fn read_files(spec: &mut LoadSpec) -> Result<FileMap, AgentError> {
+    let mut files = FileMap::default();
+    spec.map_files(|path| {
+        let content = fs::read(path).map_err(|source| AgentError::File { path: path.to_owned(), source })?;
+        let name = name_of(&content, path);
+        files.0.insert(name.clone(), content);
+        Ok::<_, AgentError>(PathBuf::from(name))
+    })?;
+    Ok(files)
+}
+
+/// Puts the paths of files in the folder `dir` in the place of their names.
+pub(crate) fn place_files(spec: &mut LoadSpec, dir: &Path) {
+    let placed = spec.map_files(|name| Ok::<_, Infallible>(dir.join(name)));
+    placed.unwrap_or_else(|never| match never {});
+}
+
+/// Whether `name` is that of a file with this content. A name that leaves its folder never is.
+pub(crate) fn is_name_of(name: &str, content: &[u8]) -> bool {
+    let is_plain = !name.contains(['/', '\0']);
+    is_plain && name.split('.').next().is_some_and(|hash| hash == sha256(content))
+}
+
+fn name_of(content: &[u8], path: &Path) -> String {
+    let hash = sha256(content);
+    match path.extension().and_then(|extension| extension.to_str()) {
+        Some(extension) => format!("{hash}.{extension}"),
+        None => hash,
+    }
+}
+
+fn sha256(content: &[u8]) -> String {
+    digest(&SHA256, content).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_engine::RequestSpec;
+
+    #[test]
+    fn a_file_keeps_its_content_and_its_extension_and_gets_a_name_that_can_be_checked() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ids.txt");
+        fs::write(&path, "a\nb\n").unwrap();
+        let request = RequestSpec { path: format!("/{{pick:{}}}", path.display()), ..RequestSpec::default() };
+        let mut spec = LoadSpec { requests: vec![request], ..LoadSpec::default() };
+        let files = read_files(&mut spec).unwrap();
+        let (name, content) = files.0.first_key_value().unwrap();
+        assert!(name.ends_with(".txt") && is_name_of(name, content) && !is_name_of(name, b"other"), "{name}");
+        assert!(!is_name_of(&format!("../{name}"), content));
+        assert_eq!(spec.requests[0].path, format!("/{{pick:{name}}}"));
+        place_files(&mut spec, Path::new("/there"));
+        assert_eq!(spec.requests[0].path, format!("/{{pick:/there/{name}}}"));
+
+        spec.requests[0].path = "/{pick:/no/such}".into();
+        assert!(read_files(&mut spec).unwrap_err().to_string().starts_with("/no/such: "));
+    }
+}

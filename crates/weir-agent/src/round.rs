@@ -1,0 +1,232 @@
+//! One load over several agents: who is prepared, when all start, and how it ends. Time is an argument.
+//!
+//! All agents must prepare, start and end. As soon as one cannot, the load is over for all: load is never redistributed.
+
+use weir_results::words::counted;
+
+use crate::RoundFailure;
+use crate::message::AgentFailure;
+
+/// How long agents may take to open their connections.
+const PREPARE_MAX_NS: u64 = 60_000_000_000;
+
+/// From the decision to start to the start: the message must be there before, on the slowest agent.
+const LEAD_NS: u64 = 300_000_000;
+
+/// Time beyond the load's own, after which an agent that has not ended counts as stuck.
+const STUCK_AFTER_NS: u64 = 30_000_000_000;
+
+/// What became known of an agent.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Said<R> {
+    /// Its connections are open.
+    Prepared,
+    /// It measured its shard.
+    Done(R),
+    /// It cannot.
+    Failed(AgentFailure),
+    /// Nothing is heard of it any more, or its connection has ended.
+    Lost(String),
+}
+
+/// What to do next.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action<R> {
+    /// Listen to the agents, at most until then.
+    Listen {
+        /// The time, nanoseconds.
+        until_ns: u64,
+    },
+    /// Start all agents at this time; asked for once.
+    Start {
+        /// The time, nanoseconds.
+        at_ns: u64,
+    },
+    /// All agents are done.
+    Finish(Vec<R>),
+    /// The load has failed; tell all agents to stop.
+    Fail(RoundFailure),
+}
+
+#[derive(Debug)]
+enum State<R> {
+    Preparing,
+    Prepared,
+    Done(R),
+}
+
+/// One load over several agents, of which each measures an `R`.
+#[derive(Debug)]
+pub struct Round<R> {
+    agents: Vec<(String, State<R>)>,
+    /// When the present phase must be over.
+    deadline_ns: u64,
+    /// How long the load takes at most.
+    longest_ns: u64,
+    has_started: bool,
+    failure: Option<RoundFailure>,
+}
+
+impl<R> Round<R> {
+    /// Begins at `now_ns` with agents of these names. `longest_ns` is how long their load takes at most, from its start.
+    pub fn new(agents: impl IntoIterator<Item = String>, now_ns: u64, longest_ns: u64) -> Self {
+        Self {
+            agents: agents.into_iter().map(|name| (name, State::Preparing)).collect(),
+            deadline_ns: now_ns + PREPARE_MAX_NS,
+            longest_ns,
+            has_started: false,
+            failure: None,
+        }
+    }
+
+    /// Takes what agent number `agent` said. The first failure stands.
+    pub fn hear(&mut self, agent: usize, said: Said<R>) {
+        let Some((name, state)) = self.agents.get_mut(agent) else { return };
+        let failure = match (said, &state) {
+            (Said::Prepared, State::Preparing) => {
+                *state = State::Prepared;
+                return;
+            }
+            (Said::Done(report), State::Prepared) if self.has_started => {
+                *state = State::Done(report);
+                return;
+            }
+            // What it measured is there.
+            (Said::Lost(_), State::Done(_)) => return,
+            (Said::Lost(why), _) => lost(&why),
+            (Said::Failed(failure), _) => failure,
+            (Said::Prepared | Said::Done(_), _) => unexpected(),
+        };
+        self.failure.get_or_insert(RoundFailure { agent: name.clone(), failure });
+    }
+
+    /// What to do at `now_ns`.
+    pub fn next(&mut self, now_ns: u64) -> Action<R> {
+        if let Some(failure) = self.failure.clone().or_else(|| self.overdue(now_ns)) {
+            return Action::Fail(failure);
+        }
+        if !self.has_started && self.agents.iter().all(|(_, state)| matches!(state, State::Prepared)) {
+            self.has_started = true;
+            let at_ns = now_ns + LEAD_NS;
+            self.deadline_ns = at_ns + self.longest_ns + STUCK_AFTER_NS;
+            return Action::Start { at_ns };
+        }
+        if self.agents.iter().all(|(_, state)| matches!(state, State::Done(_))) {
+            let reports = self.agents.drain(..).filter_map(|(_, state)| match state {
+                State::Done(report) => Some(report),
+                State::Preparing | State::Prepared => None,
+            });
+            return Action::Finish(reports.collect());
+        }
+        Action::Listen { until_ns: self.deadline_ns }
+    }
+
+    /// The first agent that has not got as far as all must have by now.
+    fn overdue(&self, now_ns: u64) -> Option<RoundFailure> {
+        if now_ns < self.deadline_ns {
+            return None;
+        }
+        let is_behind = |state: &State<R>| match self.has_started {
+            true => !matches!(state, State::Done(_)),
+            false => matches!(state, State::Preparing),
+        };
+        let behind: Vec<&str> =
+            self.agents.iter().filter(|(_, state)| is_behind(state)).map(|(name, _)| name.as_str()).collect();
+        let first = behind.first()?;
+        let more = match behind.len() {
+            1 => String::new(),
+            several => format!(" ({} are behind)", counted(several as u64, "agent")),
+        };
+        let message = match self.has_started {
+            true => format!("it did not end its load in time{more}"),
+            false => {
+                format!("it did not open its connections within {} s{more}", PREPARE_MAX_NS / 1_000_000_000)
+            }
+        };
+        Some(RoundFailure { agent: (*first).to_owned(), failure: failed("stuck", message, "see its log") })
+    }
+}
+
+fn lost(why: &str) -> AgentFailure {
+    let remedy = "check that the machine runs and is reachable, and look at the agent's own messages";
+    failed("lost", format!("it is lost: {why}"), remedy)
+}
+
+fn unexpected() -> AgentFailure {
+    failed("lost", "it answered out of turn".into(), "report this as a bug")
+}
+
+fn failed(cause: &str, message: String, remedy: &str) -> AgentFailure {
+    AgentFailure { cause: cause.into(), message, remedy: remedy.into(), log_tail: String::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: u64 = 1_000_000_000;
+
+    fn round() -> Round<u32> {
+        Round::new(["a".to_owned(), "b".to_owned()], 0, 10 * S)
+    }
+
+    #[test]
+    fn all_start_at_one_moment_once_all_are_prepared() {
+        let mut round = round();
+        assert_eq!(round.next(0), Action::Listen { until_ns: PREPARE_MAX_NS });
+        round.hear(1, Said::Prepared);
+        assert_eq!(round.next(S), Action::Listen { until_ns: PREPARE_MAX_NS });
+        round.hear(0, Said::Prepared);
+        assert_eq!(round.next(2 * S), Action::Start { at_ns: 2 * S + LEAD_NS });
+        let until_ns = 12 * S + LEAD_NS + STUCK_AFTER_NS;
+        assert_eq!(round.next(3 * S), Action::Listen { until_ns });
+        round.hear(0, Said::Done(7));
+        assert_eq!(round.next(13 * S), Action::Listen { until_ns });
+        // An agent may leave when it has said what it measured.
+        round.hear(0, Said::Lost("closed".into()));
+        round.hear(1, Said::Done(7));
+        assert_eq!(round.next(13 * S), Action::Finish(vec![7, 7]));
+    }
+
+    #[test]
+    fn one_that_cannot_go_on_ends_it_for_all_and_the_first_reason_stands() {
+        let check = |prepare: bool, said: Vec<(usize, Said<u32>)>, at_ns: u64, expected: &str| {
+            let mut round = round();
+            if prepare {
+                round.hear(0, Said::Prepared);
+                round.hear(1, Said::Prepared);
+                assert!(matches!(round.next(0), Action::Start { .. }));
+            }
+            for (agent, said) in said {
+                round.hear(agent, said);
+            }
+            let Action::Fail(failure) = round.next(at_ns) else { panic!("{expected}") };
+            assert_eq!(failure.to_string(), expected);
+        };
+        let full = || AgentFailure { message: "the disk is full".into(), ..lost("") };
+        let closed = || Said::Lost("the connection was closed".into());
+        check(false, vec![(1, Said::Failed(full()))], S, "agent b: the disk is full");
+        check(
+            true,
+            vec![(1, closed()), (0, Said::Failed(full()))],
+            S,
+            "agent b: it is lost: the connection was closed",
+        );
+        check(false, vec![(0, closed())], S, "agent a: it is lost: the connection was closed");
+        check(false, vec![(0, Said::Done(7))], S, "agent a: it answered out of turn");
+        check(
+            false,
+            vec![(0, Said::Prepared)],
+            PREPARE_MAX_NS,
+            "agent b: it did not open its connections within 60 s",
+        );
+        check(
+            false,
+            vec![],
+            PREPARE_MAX_NS,
+            "agent a: it did not open its connections within 60 s (2 agents are behind)",
+        );
+        let end_ns = LEAD_NS + 10 * S + STUCK_AFTER_NS;
+        check(true, vec![(0, Said::Done(7))], end_ns, "agent b: it did not end its load in time");
+    }
+}

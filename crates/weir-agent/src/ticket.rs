@@ -1,0 +1,187 @@
+//! Certificates of a run: its own authority, one certificate for the coordinator, one for all agents.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+    KeyUsagePurpose,
+};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use serde::{Deserialize, Serialize};
+
+use crate::AgentError;
+
+/// The name in the coordinator's certificate. Agents check it instead of an address, which a tunnel may change.
+const COORDINATOR: &str = "coordinator.weir.internal";
+const AGENT: &str = "agent.weir.internal";
+
+/// What lets an agent join a run. Whoever has it can join, so its file is readable for its owner only.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ticket {
+    /// The run.
+    pub run: String,
+    /// The certificate of the run's authority, PEM.
+    pub authority: String,
+    /// The agents' certificate, PEM.
+    pub certificate: String,
+    /// Its key, PEM.
+    pub key: String,
+}
+
+/// The authority of a run; its key never leaves this process.
+#[derive(Debug)]
+pub struct Authority {
+    ticket: Ticket,
+    certificate: String,
+    key: String,
+}
+
+impl Authority {
+    /// Makes the certificates of the run `run`.
+    ///
+    /// # Errors
+    /// [`AgentError::Certificates`].
+    pub fn new(run: &str) -> Result<Self, AgentError> {
+        let failed = |error: rcgen::Error| AgentError::Certificates(error.to_string());
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        params.distinguished_name.push(DnType::CommonName, format!("weir run {run}"));
+        let authority =
+            CertifiedIssuer::self_signed(params, KeyPair::generate().map_err(failed)?).map_err(failed)?;
+        let sign = |name: &str, purpose: ExtendedKeyUsagePurpose| {
+            let mut params = CertificateParams::new(vec![name.to_owned()])?;
+            params.extended_key_usages = vec![purpose];
+            let key = KeyPair::generate()?;
+            let certificate = params.signed_by(&key, &authority)?;
+            Ok::<_, rcgen::Error>((certificate.pem(), key.serialize_pem()))
+        };
+        let (certificate, key) = sign(COORDINATOR, ExtendedKeyUsagePurpose::ServerAuth).map_err(failed)?;
+        let (of_agents, key_of_agents) = sign(AGENT, ExtendedKeyUsagePurpose::ClientAuth).map_err(failed)?;
+        let ticket = Ticket {
+            run: run.to_owned(),
+            authority: authority.pem(),
+            certificate: of_agents,
+            key: key_of_agents,
+        };
+        Ok(Self { ticket, certificate, key })
+    }
+
+    /// What lets agents join.
+    pub fn ticket(&self) -> &Ticket {
+        &self.ticket
+    }
+
+    /// TLS of the coordinator: only agents with the ticket get through.
+    pub(crate) fn server(&self) -> Result<Arc<ServerConfig>, AgentError> {
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let roots = Arc::new(self.ticket.roots()?);
+        let verifier = WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(&provider))
+            .build()
+            .map_err(|error| AgentError::Certificates(error.to_string()))?;
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .and_then(|builder| {
+                let (chain, key) = pair(&self.certificate, &self.key)?;
+                builder.with_client_cert_verifier(verifier).with_single_cert(chain, key)
+            });
+        Ok(Arc::new(config.map_err(|error| AgentError::Certificates(error.to_string()))?))
+    }
+}
+
+impl Ticket {
+    /// Reads the file `path`.
+    ///
+    /// # Errors
+    /// [`AgentError::Ticket`] with the reason.
+    pub fn read(path: &Path) -> Result<Self, AgentError> {
+        let failed = |why: String| AgentError::Ticket { place: path.display().to_string(), why };
+        let text = fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
+        let ticket: Self =
+            serde_json::from_str(&text).map_err(|error| failed(format!("this is no ticket: {error}")))?;
+        match ticket.client() {
+            Ok(_) => Ok(ticket),
+            Err(error) => Err(failed(error.to_string())),
+        }
+    }
+
+    /// Writes the file `path`, readable for its owner only.
+    ///
+    /// # Errors
+    /// [`AgentError::File`].
+    pub fn write(&self, path: &Path) -> Result<(), AgentError> {
+        let text = serde_json::to_string_pretty(self).expect("a ticket is a tree of plain values");
+        let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
+        let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
+        written.map_err(|source| AgentError::File { path: path.to_owned(), source })
+    }
+
+    /// TLS of an agent, and the name that the coordinator must prove.
+    pub(crate) fn client(&self) -> Result<(Arc<ClientConfig>, ServerName<'static>), AgentError> {
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let roots = self.roots()?;
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .and_then(|builder| {
+                let (chain, key) = pair(&self.certificate, &self.key)?;
+                builder.with_root_certificates(roots).with_client_auth_cert(chain, key)
+            });
+        let config = config.map_err(|error| AgentError::Certificates(error.to_string()))?;
+        let name = ServerName::try_from(COORDINATOR).expect("the name is a DNS name");
+        Ok((Arc::new(config), name))
+    }
+
+    fn roots(&self) -> Result<RootCertStore, AgentError> {
+        let failed = |error: &dyn std::fmt::Display| AgentError::Certificates(error.to_string());
+        let authority =
+            CertificateDer::from_pem_slice(self.authority.as_bytes()).map_err(|error| failed(&error))?;
+        let mut roots = RootCertStore::empty();
+        roots.add(authority).map_err(|error| failed(&error))?;
+        Ok(roots)
+    }
+}
+
+fn pair(
+    certificate: &str,
+    key: &str,
+) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), rustls::Error> {
+    let failed = |error: rustls::pki_types::pem::Error| rustls::Error::General(error.to_string());
+    let certificate = CertificateDer::from_pem_slice(certificate.as_bytes()).map_err(failed)?;
+    let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(failed)?;
+    Ok((vec![certificate], key))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ticket_is_read_as_it_was_written_and_only_by_its_owner() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ticket");
+        let authority = Authority::new("20261126-0400-abcd").unwrap();
+        authority.ticket().write(&path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(&Ticket::read(&path).unwrap(), authority.ticket());
+        authority.server().unwrap();
+
+        let text = fs::read_to_string(&path).unwrap();
+        for (broken, expected) in [
+            (text[..text.len() / 2].to_owned(), "this is no ticket"),
+            (text.replace("BEGIN PRIVATE KEY", "BEGIN"), "certificates of the agents"),
+        ] {
+            fs::write(&path, broken).unwrap();
+            let error = Ticket::read(&path).unwrap_err().to_string();
+            assert!(error.contains(expected) && error.starts_with(&path.display().to_string()), "{error}");
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! A coordinator and its agents over real connections; what agents do with a load is scripted.
+
+use std::fs;
+use std::net::TcpListener;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use weir_agent::agent::{Options, Progress, Work, run};
+use weir_agent::{
+    AgentError, AgentFailure, Authority, Coordinator, Hello, Look, Order, PROTOCOL, RoundFailure,
+    ShardReport, Ticket, read_files,
+};
+use weir_engine::{LoadSpec, RequestSpec};
+use weir_results::{Part, Role};
+
+const VERSION: &str = "1.2.3";
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What an agent does, and what it was told.
+#[derive(Default)]
+struct Script {
+    fails: bool,
+    /// When the load was started, by the agent's clock.
+    started_ns: Option<u64>,
+    text: Option<String>,
+    aborts: u32,
+    is_done: bool,
+}
+
+struct Scripted(Arc<Mutex<Script>>);
+
+impl Work for Scripted {
+    fn prepare(&mut self, spec: &LoadSpec) -> Result<(), AgentFailure> {
+        let mut script = self.0.lock().unwrap();
+        let file = spec.requests.iter().find_map(|request| request.path.split("{pick:").nth(1));
+        script.text = file.map(|file| fs::read_to_string(file.trim_end_matches('}')).unwrap());
+        match script.fails {
+            true => Err(failure("the disk is full")),
+            false => Ok(()),
+        }
+    }
+
+    fn start(&mut self, at_ns: u64) -> Result<(), AgentFailure> {
+        self.0.lock().unwrap().started_ns = Some(at_ns);
+        Ok(())
+    }
+
+    fn look(&mut self) -> Result<Progress, AgentFailure> {
+        let mut script = self.0.lock().unwrap();
+        if script.started_ns.is_none() {
+            return Ok(Progress::Prepared);
+        }
+        assert!(!std::mem::replace(&mut script.is_done, true), "a load that has ended is not looked at");
+        Ok(Progress::Done(Vec::new(), Box::new(report())))
+    }
+
+    fn abort(&mut self) {
+        self.0.lock().unwrap().aborts += 1;
+    }
+}
+
+fn failure(message: &str) -> AgentFailure {
+    let (cause, remedy, log_tail) = ("disk-full".into(), String::new(), String::new());
+    AgentFailure { cause, message: message.into(), remedy, log_tail }
+}
+
+/// A report with the record of a real load that reaches nobody.
+fn report() -> ShardReport {
+    let spec = LoadSpec {
+        connect: "127.0.0.1:1".into(),
+        requests: vec![RequestSpec::default()],
+        connections: 1,
+        workers: 1,
+        duration_ns: Some(1_000_000),
+        timeout_ns: 1_000_000_000,
+        ..LoadSpec::default()
+    };
+    let record = weir_engine::run(&spec, &(), &AtomicBool::new(false)).unwrap();
+    let part = Part {
+        name: "generator".into(),
+        role: Role::Generator,
+        binary: String::new(),
+        version: VERSION.into(),
+        binary_sha256: String::new(),
+        image: None,
+        config_sha256: None,
+        command: Vec::new(),
+        limit_cpus: None,
+        limit_memory_bytes: None,
+        limits_applied: true,
+        limited_by: "none".into(),
+    };
+    ShardReport { record, part, usage: None, host: None }
+}
+
+struct Bench {
+    authority: Authority,
+    coordinator: Coordinator,
+    folder: tempfile::TempDir,
+    stop: Arc<AtomicBool>,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let authority = Authority::new("a-run").unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let coordinator = Coordinator::start(listener, &authority, VERSION).unwrap();
+        Self { authority, coordinator, folder: tempfile::tempdir().unwrap(), stop: Arc::default() }
+    }
+
+    fn agent(&self, name: &str, script: &Arc<Mutex<Script>>) -> JoinHandle<Result<(), AgentError>> {
+        self.agent_of(name, script, self.authority.ticket().clone(), VERSION)
+    }
+
+    fn agent_of(
+        &self,
+        name: &str,
+        script: &Arc<Mutex<Script>>,
+        ticket: Ticket,
+        version: &str,
+    ) -> JoinHandle<Result<(), AgentError>> {
+        static FOLDERS: AtomicU32 = AtomicU32::new(0);
+        let dir = self.folder.path().join(FOLDERS.fetch_add(1, Ordering::Relaxed).to_string());
+        fs::create_dir(&dir).unwrap();
+        let hello = Hello { protocol: PROTOCOL, version: version.into(), name: name.into(), cpus: 2, pid: 1 };
+        let options = Options { join: self.coordinator.address().to_string(), ticket, hello, dir };
+        let (mut work, stop) = (Scripted(Arc::clone(script)), Arc::clone(&self.stop));
+        thread::spawn(move || run(&options, &mut work, &stop))
+    }
+
+    fn await_agents(&self, count: usize) -> Vec<String> {
+        let agents = self.coordinator.await_agents::<AgentError>(count, PATIENCE, &self.stop, || Ok(()));
+        agents.unwrap().into_iter().map(|agent| agent.name).collect()
+    }
+}
+
+fn order(names: &[String]) -> Order {
+    let of = |name: &String| (name.clone(), LoadSpec::default());
+    Order { specs: names.iter().map(of).collect(), files: Default::default(), longest: PATIENCE }
+}
+
+#[test]
+fn agents_start_at_one_moment_and_report() {
+    let mut bench = Bench::new();
+    let scripts: [Arc<Mutex<Script>>; 2] = Default::default();
+    let agents = scripts.each_ref().map(|script| bench.agent("load", script));
+    let names = bench.await_agents(2);
+    assert_eq!(names, ["load", "load-2"], "two machines may have one name");
+    let mut starts = Vec::new();
+    let measured = bench.coordinator.run::<RoundFailure>(order(&names), &mut |look| {
+        if let Look::Starts(at_ns) = look {
+            starts.push(at_ns);
+        }
+        Ok(())
+    });
+    let measured = measured.unwrap();
+    assert_eq!(measured.iter().map(|of| &of.agent).collect::<Vec<_>>(), names.iter().collect::<Vec<_>>());
+    let [planned_ns] = starts[..] else { panic!("{starts:?}") };
+    for (script, of) in scripts.iter().zip(&measured) {
+        assert_eq!(of.planned_start_ns, planned_ns);
+        // Both sides have one clock here, so the offset is within the bound of zero.
+        assert!(of.clock.offset_ns.unsigned_abs() <= of.clock.bound_ns, "{:?}", of.clock);
+        let started_ns = script.lock().unwrap().started_ns.unwrap();
+        assert!(started_ns.abs_diff(planned_ns) <= 10_000_000, "{started_ns} is not near {planned_ns}");
+    }
+    drop(bench.coordinator);
+    for agent in agents {
+        agent.join().unwrap().unwrap();
+    }
+}
+
+#[test]
+fn an_agent_that_fails_ends_the_load_of_all_and_the_next_load_works() {
+    let mut bench = Bench::new();
+    let scripts: [Arc<Mutex<Script>>; 2] = Default::default();
+    scripts[1].lock().unwrap().fails = true;
+    let agents = [("good", &scripts[0]), ("bad", &scripts[1])].map(|(name, script)| {
+        let agent = bench.agent(name, script);
+        bench.await_agents(1);
+        agent
+    });
+    let mut names = bench.await_agents(2);
+    names.sort();
+    let failure = bench.coordinator.run::<RoundFailure>(order(&names), &mut |_| Ok(())).unwrap_err();
+    assert_eq!(failure.to_string(), "agent bad: the disk is full");
+    scripts[1].lock().unwrap().fails = false;
+    assert_eq!(bench.coordinator.run::<RoundFailure>(order(&names), &mut |_| Ok(())).unwrap().len(), 2);
+    drop(bench.coordinator);
+    agents.map(|agent| agent.join().unwrap().unwrap());
+    assert!(scripts[0].lock().unwrap().aborts > 0, "the other one was told to end its load");
+}
+
+#[test]
+fn a_caller_ends_a_load_and_a_lost_agent_is_named() {
+    let mut bench = Bench::new();
+    let script = Arc::default();
+    let agent = bench.agent("lost", &script);
+    let names = bench.await_agents(1);
+    bench.stop.store(true, Ordering::Relaxed);
+    agent.join().unwrap().unwrap();
+    let failure = bench.coordinator.run::<RoundFailure>(order(&names), &mut |_| Ok(())).unwrap_err();
+    assert_eq!((failure.agent.as_str(), failure.failure.cause.as_str()), ("lost", "lost"));
+    assert!(bench.coordinator.agents().is_empty());
+}
+
+#[test]
+fn strangers_and_other_versions_are_refused_with_the_way_out() {
+    let bench = Bench::new();
+    let script = Arc::default();
+    let other = bench.agent_of("old", &script, bench.authority.ticket().clone(), "1.2.2");
+    let error = other.join().unwrap().unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the coordinator refuses this agent: it is weir 1.2.2, and the run is of weir 1.2.3"
+    );
+    assert_eq!(error.remedy(), "install weir 1.2.3 on old");
+
+    let stranger = Authority::new("another-run").unwrap();
+    let stranger = bench.agent_of("stranger", &script, stranger.ticket().clone(), VERSION);
+    assert!(matches!(stranger.join().unwrap().unwrap_err(), AgentError::Join { .. }));
+
+    // Whoever speaks something else is no agent, and does no harm.
+    let mut stream = std::net::TcpStream::connect(bench.coordinator.address()).unwrap();
+    std::io::Write::write_all(&mut stream, b"GET / HTTP/1.1\r\n\r\n").unwrap();
+    let missing =
+        bench.coordinator.await_agents::<AgentError>(1, Duration::from_secs(1), &bench.stop, || Ok(()));
+    let missing = missing.unwrap_err().to_string();
+    assert!(missing.starts_with("0 of 1 agents joined within 1 s; refused: "), "{missing}");
+}
+
+#[test]
+fn an_agent_gets_the_files_of_its_load() {
+    let mut bench = Bench::new();
+    let script = Arc::default();
+    let agent = bench.agent("one", &script);
+    let names = bench.await_agents(1);
+    let path = bench.folder.path().join("names.txt");
+    fs::write(&path, "red\ngreen\n").unwrap();
+    let request = RequestSpec { path: format!("/{{pick:{}}}", path.display()), ..RequestSpec::default() };
+    let mut spec = LoadSpec { requests: vec![request], ..LoadSpec::default() };
+    let files = read_files(&mut spec).unwrap();
+    let order = Order { specs: vec![(names[0].clone(), spec)], files, longest: PATIENCE };
+    bench.coordinator.run::<RoundFailure>(order, &mut |_| Ok(())).unwrap();
+    assert_eq!(script.lock().unwrap().text.as_deref(), Some("red\ngreen\n"));
+    drop(bench.coordinator);
+    agent.join().unwrap().unwrap();
+}

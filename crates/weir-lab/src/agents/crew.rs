@@ -1,0 +1,304 @@
+//! The agents of a run: started where [`Place`] says, and given one load after the other.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use weir_agent::{
+    AgentError, AgentInfo, Authority, Coordinator, Look, Measured, Order, RoundFailure, read_files,
+};
+use weir_engine::{LoadSpec, ShardSpec};
+use weir_results::{LoadRecord, MergeError, Role, ShardRecord, merge};
+use weir_rig::{Binary, Limits, Namespace, ProcessSpec, Ready, Rig, RigError, Running};
+
+use super::Place;
+
+/// How long agents that weir starts may take to join.
+const JOIN_MAX: Duration = Duration::from_secs(30);
+
+/// The same for agents that the user starts.
+const OWN_JOIN_MAX: Duration = Duration::from_secs(300);
+
+/// The longest phase of a load that ends after a number of requests.
+const COUNT_MAX: Duration = Duration::from_secs(3_600);
+
+/// Why agents cannot be had, or a load over them gave nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum CrewError {
+    /// Between the run and an agent.
+    #[error(transparent)]
+    Agent(#[from] AgentError),
+    /// An agent could not be started, or its process has ended.
+    #[error(transparent)]
+    Rig(#[from] RigError),
+    /// An agent could not go on.
+    #[error(transparent)]
+    Round(#[from] RoundFailure),
+    /// The records of the agents do not belong together.
+    #[error(transparent)]
+    Merge(#[from] MergeError),
+    /// The run was stopped.
+    #[error("stopped")]
+    Stopped,
+}
+
+impl CrewError {
+    /// What failed, in one word.
+    pub fn cause(&self) -> &str {
+        match self {
+            Self::Agent(_) | Self::Merge(_) | Self::Stopped => "agents",
+            Self::Rig(error) => error.cause(),
+            Self::Round(failure) => &failure.failure.cause,
+        }
+    }
+
+    /// What to do about it; empty if nothing is known.
+    pub fn remedy(&self) -> String {
+        match self {
+            Self::Agent(error) => error.remedy().to_owned(),
+            Self::Rig(error) => error.remedy(),
+            Self::Round(failure) => failure.failure.remedy.clone(),
+            Self::Merge(_) => "report this as a bug".into(),
+            Self::Stopped => String::new(),
+        }
+    }
+
+    /// The end of the log that says more; empty if there is none.
+    pub fn log_tail(&self) -> &str {
+        match self {
+            Self::Rig(error) => error.log_tail(),
+            Self::Round(failure) => &failure.failure.log_tail,
+            Self::Agent(_) | Self::Merge(_) | Self::Stopped => "",
+        }
+    }
+}
+
+/// How agents join.
+#[derive(Clone, Debug)]
+pub struct Joining<'a> {
+    /// Where agents run.
+    pub place: Place,
+    /// The program of agents that weir starts.
+    pub weir: &'a Binary,
+    /// The run.
+    pub run: &'a str,
+    /// Where agents that the user starts can join; unused for others.
+    pub listen: SocketAddr,
+    /// Where their ticket is written; unused for others.
+    pub ticket: PathBuf,
+    /// Ends the wait for agents.
+    pub stop: &'a AtomicBool,
+}
+
+/// The agents of a run.
+#[derive(Debug)]
+pub struct Crew {
+    coordinator: Coordinator,
+    agents: Vec<AgentInfo>,
+    /// The processes of agents that weir has started.
+    processes: Vec<Running>,
+    /// The namespaces that they are in; empty if they are in none.
+    namespaces: Vec<Namespace>,
+}
+
+impl Crew {
+    /// Starts the agents, or waits for those of the user, until all have joined and their clocks are known. `say` gets what the
+    /// user has to do.
+    ///
+    /// # Errors
+    /// [`CrewError`].
+    pub fn start(rig: &Rig, joining: &Joining<'_>, say: &dyn Fn(&str)) -> Result<Self, CrewError> {
+        let authority = Authority::new(joining.run)?;
+        let start = |listener| Coordinator::start(listener, &authority, env!("CARGO_PKG_VERSION"));
+        let ticket = rig.work_dir().join("ticket");
+        let (coordinator, seats) = match joining.place {
+            Place::Own(_) => {
+                authority.ticket().write(&joining.ticket)?;
+                let coordinator = start(listener(joining.listen)?)?;
+                say(&own_words(joining, &coordinator));
+                (coordinator, Vec::new())
+            }
+            Place::Local(count) => {
+                let coordinator = start(listener((Ipv4Addr::LOCALHOST, 0).into())?)?;
+                let seat = Seat { join: coordinator.address(), namespace: None };
+                (coordinator, vec![seat; count as usize])
+            }
+            Place::Namespaces(count) => {
+                let hub = rig.namespace()?;
+                let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+                let listener = hub.within(|| listener(any)).map_err(AgentError::Start)??;
+                let coordinator = start(listener)?;
+                let port = coordinator.address().port();
+                let seat = |_| {
+                    let namespace = rig.namespace()?;
+                    let [address, _] = rig.link(&hub, &namespace)?;
+                    Ok(Seat { join: (address, port).into(), namespace: Some(namespace) })
+                };
+                (coordinator, (0..count).map(seat).collect::<Result<_, RigError>>()?)
+            }
+        };
+        if !seats.is_empty() {
+            authority.ticket().write(&ticket)?;
+        }
+        let mut processes = Vec::new();
+        for (seat, number) in seats.iter().zip(1..) {
+            let home = home(rig.work_dir(), number);
+            std::fs::create_dir_all(&home).map_err(|source| AgentError::File { path: home, source })?;
+            processes.push(rig.launch(&process(joining, rig.work_dir(), seat, number, &ticket))?);
+        }
+        let within = if seats.is_empty() { OWN_JOIN_MAX } else { JOIN_MAX };
+        let count = joining.place.agents() as usize;
+        let mut agents = coordinator.await_agents(count, within, joining.stop, || died(&mut processes))?;
+        // Agents of weir's are numbered as their processes are, whoever came first.
+        agents.sort_by_key(|agent| processes.iter().position(|process| process.name() == agent.name));
+        let namespaces = seats.into_iter().filter_map(|seat| seat.namespace).collect();
+        Ok(Self { coordinator, agents, processes, namespaces })
+    }
+
+    /// The agents, in the order of their shards.
+    pub fn agents(&self) -> &[AgentInfo] {
+        &self.agents
+    }
+
+    /// The processes of agents that weir has started; none of those that the user starts.
+    pub fn processes(&self) -> &[Running] {
+        &self.processes
+    }
+
+    /// The namespaces that agents are in, in the same order; empty if they are in none.
+    pub fn namespaces(&self) -> &[Namespace] {
+        &self.namespaces
+    }
+
+    /// Runs `spec` over all agents, each with its shard. `look` sees what happens meanwhile, and can end the load.
+    ///
+    /// # Errors
+    /// [`CrewError`], also that of `look`. One agent that cannot go on ends the load of all.
+    pub fn run<E: From<CrewError>>(
+        &mut self,
+        spec: &LoadSpec,
+        stop: &AtomicBool,
+        look: &mut dyn FnMut(Look<'_>) -> Result<(), E>,
+    ) -> Result<(LoadRecord, Vec<Measured>), E> {
+        died(&mut self.processes)?;
+        let mut whole = spec.clone();
+        let files = read_files(&mut whole).map_err(CrewError::from)?;
+        let of = self.agents.len() as u32;
+        let shard = |index: u32| {
+            let spec = LoadSpec { shard: Some(ShardSpec { index, of }), ..whole.clone() };
+            (self.agents[index as usize].name.clone(), spec)
+        };
+        let order = Order { specs: (0..of).map(shard).collect(), files, longest: longest(spec) };
+        let measured = self.coordinator.run(order, &mut |seen| match stop.load(Ordering::Relaxed) {
+            true => Err(Ended::Caller(CrewError::Stopped.into())),
+            false => look(seen).map_err(Ended::Caller),
+        });
+        let measured = match measured {
+            Ok(measured) => measured,
+            Err(Ended::Caller(error)) => return Err(error),
+            Err(Ended::Round(failure)) => {
+                // A process that died says more than its connection.
+                died(&mut self.processes)?;
+                return Err(CrewError::from(failure).into());
+            }
+        };
+        let record = |of: &Measured| ShardRecord {
+            agent: of.agent.clone(),
+            clock_offset_ns: -of.clock.offset_ns,
+            planned_start_ns: of.planned_start_ns,
+            ends_by_count: spec.request_count.is_some(),
+            record: of.report.record.clone(),
+        };
+        let records: Vec<ShardRecord> = measured.iter().map(record).collect();
+        Ok((merge(&records).map_err(CrewError::from)?, measured))
+    }
+}
+
+/// Why a load over all agents ended early.
+enum Ended<E> {
+    Round(RoundFailure),
+    Caller(E),
+}
+
+impl<E> From<RoundFailure> for Ended<E> {
+    fn from(failure: RoundFailure) -> Self {
+        Self::Round(failure)
+    }
+}
+
+/// Where an agent that weir starts runs.
+#[derive(Clone, Debug)]
+struct Seat {
+    join: SocketAddr,
+    namespace: Option<Namespace>,
+}
+
+/// How long a load takes at most, from its start.
+fn longest(spec: &LoadSpec) -> Duration {
+    let steps = spec.steps.len().max(1) as u32;
+    let phase = spec.duration_ns.map_or(COUNT_MAX, Duration::from_nanos);
+    let warm_up = Duration::from_nanos(spec.warmup_ns.max(spec.warmup_most_ns));
+    warm_up + (phase + Duration::from_nanos(spec.timeout_ns)) * steps
+}
+
+fn listener(address: SocketAddr) -> Result<TcpListener, AgentError> {
+    TcpListener::bind(address).map_err(|source| AgentError::Listen { address, source })
+}
+
+fn own_words(joining: &Joining<'_>, coordinator: &Coordinator) -> String {
+    let address = coordinator.address();
+    let host = match address.ip().is_unspecified() {
+        true => format!("THIS-HOST:{}", address.port()),
+        false => address.to_string(),
+    };
+    format!(
+        "waiting for {} agents. Copy {ticket} to each machine, and run there: weir agent --join {host} --ticket {name}",
+        joining.place.agents(),
+        ticket = joining.ticket.display(),
+        name = joining.ticket.file_name().unwrap_or_default().display(),
+    )
+}
+
+/// The folder of an agent, which goes with that of the run.
+fn home(work_dir: &Path, number: u32) -> PathBuf {
+    work_dir.join(format!("agent-{number}"))
+}
+
+fn process(joining: &Joining<'_>, dir: &Path, seat: &Seat, number: u32, ticket: &Path) -> ProcessSpec {
+    let (name, home) = (format!("agent-{number}"), home(dir, number));
+    let argument = |path: &Path| path.display().to_string();
+    let command = [
+        "agent",
+        "--join",
+        &seat.join.to_string(),
+        "--ticket",
+        &argument(ticket),
+        "--name",
+        &name,
+        "--sampled",
+    ];
+    let command = std::iter::once(argument(&joining.weir.path)).chain(command.map(str::to_owned));
+    ProcessSpec {
+        binary: joining.weir.clone(),
+        role: Role::Generator,
+        config_sha256: None,
+        command: command.collect(),
+        env: vec![("TMPDIR".into(), argument(&home)), ("WEIR_STATE_DIR".into(), argument(&home))],
+        dir: dir.to_path_buf(),
+        log: home.join("log"),
+        limits: Limits::default(),
+        is_urgent: true,
+        cpus: None,
+        ready: Ready::None,
+        ready_timeout: Duration::ZERO,
+        listens: vec![],
+        namespace: seat.namespace.clone(),
+        name,
+    }
+}
+
+/// Looks whether a process of an agent has ended.
+fn died(processes: &mut [Running]) -> Result<(), CrewError> {
+    processes.iter_mut().find_map(Running::failure).map_or(Ok(()), |error| Err(error.into()))
+}

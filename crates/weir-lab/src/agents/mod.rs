@@ -1,0 +1,10 @@
+//! Load from many machines: where agents run, how they are started, and a load over all of them
+//! (`docs/method.md#many-machines`).
+
+mod crew;
+mod place;
+mod work;
+
+pub use crew::{Crew, CrewError, Joining};
+pub use place::{AGENTS_MAX, Place};
+pub use work::{LATE, ShardWork, prepared_mark};

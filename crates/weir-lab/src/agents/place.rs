@@ -1,0 +1,83 @@
+//! Where load comes from: `--on`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use weir_document::as_word;
+
+/// The most agents of a run.
+pub const AGENTS_MAX: u32 = 256;
+
+const FORMS: &str = "use local:N, netns:N or agents:N with 1 to 256 agents, like netns:2";
+
+/// Where load comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Processes of this host: `local:18`.
+    Local(u32),
+    /// Network namespaces of this host, with a link each: `netns:4`.
+    Namespaces(u32),
+    /// Agents that the user starts: `agents:4`.
+    Own(u32),
+}
+
+impl Place {
+    /// How many agents there are.
+    pub fn agents(self) -> u32 {
+        let (Self::Local(count) | Self::Namespaces(count) | Self::Own(count)) = self;
+        count
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self {
+            Self::Local(_) => "local",
+            Self::Namespaces(_) => "netns",
+            Self::Own(_) => "agents",
+        };
+        write!(f, "{kind}:{}", self.agents())
+    }
+}
+
+impl FromStr for Place {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wrong = |what: String| format!("{what}; {FORMS}");
+        let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
+        let count = || match rest.parse() {
+            Ok(count @ 1..=AGENTS_MAX) => Ok(count),
+            _ => Err(wrong(format!("`{text}` has no number of agents from 1 to {AGENTS_MAX}"))),
+        };
+        match kind {
+            "local" => Ok(Self::Local(count()?)),
+            "netns" => Ok(Self::Namespaces(count()?)),
+            "agents" => Ok(Self::Own(count()?)),
+            _ => Err(wrong(format!("`{text}` is no place for agents"))),
+        }
+    }
+}
+
+as_word!(Place, "`local:N`, `netns:N` or `agents:N`, with the number of agents");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_read_and_mistakes_named() {
+        let check = |text: &str, expected: Result<Place, &str>| match (text.parse::<Place>(), expected) {
+            (Ok(found), Ok(expected)) => assert_eq!(found, expected),
+            (Err(why), Err(expected)) => assert_eq!(why, format!("{expected}; {FORMS}")),
+            (found, _) => panic!("{text}: {found:?}"),
+        };
+        check("local:18", Ok(Place::Local(18)));
+        check("netns:4", Ok(Place::Namespaces(4)));
+        check("agents:1", Ok(Place::Own(1)));
+        check("netns", Err("`netns` has no number of agents from 1 to 256"));
+        check("local:0", Err("`local:0` has no number of agents from 1 to 256"));
+        check("local:257", Err("`local:257` has no number of agents from 1 to 256"));
+        check("k8s", Err("`k8s` is no place for agents"));
+    }
+}

@@ -1,0 +1,152 @@
+//! The agents of a run: started with the first cell that wants them, kept for the next, and replaced when one was lost.
+
+use std::cell::{Cell, RefCell, RefMut};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use weir_agent::{Look, Measured};
+use weir_engine::LoadSpec;
+use weir_results::{Part, Role, Usage};
+use weir_rig::{Sampler, mono_ns};
+
+use super::Lab;
+use super::error::{CellError, failed};
+use super::load::{Generated, LOOK_EVERY, LoadRunner, NEIGHBOURS_BEFORE, Task};
+use super::network::LoadFrom;
+use crate::agents::{Crew, CrewError, Joining, Place};
+use crate::disturb::Active;
+use crate::scenario::Scenario;
+
+/// How agents that the user starts join a run.
+#[derive(Clone, Debug)]
+pub struct AgentsOptions {
+    /// Where they join.
+    pub listen: SocketAddr,
+    /// The file that lets them join.
+    pub ticket: PathBuf,
+}
+
+impl Default for AgentsOptions {
+    fn default() -> Self {
+        Self { listen: (Ipv4Addr::UNSPECIFIED, 7400).into(), ticket: "weir.ticket".into() }
+    }
+}
+
+/// The agents of a run.
+pub(crate) struct Agents<'a> {
+    options: &'a AgentsOptions,
+    crew: RefCell<Option<(Place, Crew)>>,
+    /// Whether the last load lost one.
+    is_lost: Cell<bool>,
+}
+
+impl<'a> Agents<'a> {
+    pub(crate) fn new(options: &'a AgentsOptions) -> Self {
+        Self { options, crew: RefCell::new(None), is_lost: Cell::new(false) }
+    }
+
+    /// Lets the agents go if one was lost; returns whether one was.
+    pub(crate) fn give_up_lost(&self) -> bool {
+        let is_lost = self.is_lost.replace(false);
+        if is_lost {
+            self.crew.replace(None);
+        }
+        is_lost
+    }
+}
+
+impl Lab<'_> {
+    /// Where the load of the cells of `scenario` comes from. Starts the agents that it wants, if they are not there yet.
+    pub(crate) fn load_from(&self, scenario: &Scenario) -> Result<LoadFrom, CellError> {
+        let Some(place) = scenario.generator.on else { return Ok(LoadFrom::default()) };
+        let mut crew = self.agents.crew.borrow_mut();
+        if crew.as_ref().is_none_or(|(present, _)| *present != place) {
+            // Those that are there end before others begin.
+            *crew = None;
+            let joining = Joining {
+                place,
+                weir: self.weir,
+                run: &self.run.id,
+                listen: self.agents.options.listen,
+                ticket: self.agents.options.ticket.clone(),
+                stop: self.stop,
+            };
+            *crew = Some((place, Crew::start(self.rig, &joining, &|words| self.observer.note(words))?));
+        }
+        let Some((_, crew)) = crew.as_ref() else { return Ok(LoadFrom::default()) };
+        let reached_at = match place {
+            Place::Own(_) => crew.agents().first().map(|agent| agent.reached_at),
+            Place::Local(_) | Place::Namespaces(_) => None,
+        };
+        Ok(LoadFrom { namespaces: crew.namespaces().to_vec(), reached_at })
+    }
+}
+
+impl LoadRunner<'_> {
+    /// Runs a load on all agents, samples everything else meanwhile, and merges what they measured.
+    pub(super) fn generate_by_agents(
+        &mut self,
+        agents: &Agents<'_>,
+        task: &Task<'_>,
+        spec: &LoadSpec,
+        disturbances: &mut Active<'_>,
+    ) -> Result<Generated, CellError> {
+        let crew = agents.crew.borrow_mut();
+        let mut crew = RefMut::filter_map(crew, |crew| crew.as_mut().map(|(_, crew)| crew))
+            .map_err(|_| failed("agents", "no agent has joined", "report this as a bug", ""))?;
+        let sampler = Sampler::start(&self.running.iter().collect::<Vec<_>>());
+        crew.processes().iter().for_each(|process| sampler.join(process));
+        disturbances.start(&mut self.context(task.name, &sampler))?;
+        let (stop, warmup) = (self.stop, Duration::from_nanos(spec.warmup_ns));
+        let mut sustained_at = None;
+        // Of the cell, and not of an agent.
+        let mut is_own = false;
+        let ran = crew.run(spec, stop, &mut |look| {
+            if let Look::Starts(at_ns) = look {
+                let at = Instant::now() + Duration::from_nanos(at_ns.saturating_sub(mono_ns())) + warmup;
+                sampler.look_at_neighbours(at.checked_sub(NEIGHBOURS_BEFORE).unwrap_or(at));
+                sustained_at = Some(at);
+            }
+            let polled = sustained_at.map_or(Ok(LOOK_EVERY), |at| {
+                disturbances.poll(&mut self.context(task.name, &sampler), at, LOOK_EVERY)
+            });
+            let looked = polled.and_then(|_| self.look_at_processes());
+            is_own |= looked.is_err();
+            looked
+        });
+        let undone = match ran {
+            Ok(measured) => disturbances.undo(&mut self.context(task.name, &sampler)).map(|()| measured),
+            Err(error) => {
+                agents.is_lost.set(!is_own && !matches!(error, CellError::Stopped));
+                Err(error)
+            }
+        };
+        let samples = sampler.finish();
+        let (record, measured) = undone?;
+        let others = disturbances.end()?;
+        let (generators, usage) = parts(&crew, &measured);
+        Ok(Generated { record, samples, generators, usage, others })
+    }
+}
+
+/// Agents as parts, and what those of other machines used; the others are sampled like the rest of the cell.
+fn parts(crew: &Crew, measured: &[Measured]) -> (Vec<Part>, Vec<(String, Usage)>) {
+    let processes = crew.processes();
+    if !processes.is_empty() {
+        return (processes.iter().map(weir_rig::Running::part).collect(), Vec::new());
+    }
+    let part =
+        |of: &Measured| Part { name: of.agent.clone(), role: Role::Generator, ..of.report.part.clone() };
+    let used = |of: &Measured| Some((of.agent.clone(), of.report.usage.clone()?));
+    (measured.iter().map(part).collect(), measured.iter().filter_map(used).collect())
+}
+
+impl From<CrewError> for CellError {
+    fn from(error: CrewError) -> Self {
+        match error {
+            CrewError::Stopped => Self::Stopped,
+            error => failed(error.cause(), &error.to_string(), &error.remedy(), error.log_tail()),
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! Load from several agents: counts to the request, one merged result, and a clear end when an agent is lost.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::{Pid, Signal, geteuid, kill_process};
+use serde_json::Value;
+
+use crate::crash::is_there;
+use crate::load::assert_balanced;
+use crate::program::{Origin, finish, free_port, json, scenario, text, the_host, until, wait, weir};
+use crate::run::{assert_reconciled, measurements};
+use crate::yard::Yard;
+
+/// The agents whose ticket is below `folder`: process ID and name.
+fn agents_of(folder: &Path) -> Vec<(Pid, String)> {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let mut found: Vec<(Pid, String)> = processes
+        .filter_map(|entry| {
+            let pid = entry.file_name().to_str()?.parse().ok()?;
+            let words = fs::read(entry.path().join("cmdline")).ok()?;
+            let words: Vec<&str> =
+                words.split(|byte| *byte == 0).filter_map(|word| std::str::from_utf8(word).ok()).collect();
+            let after =
+                |flag: &str| words.iter().position(|word| *word == flag).map(|place| words[place + 1]);
+            let is_ours = words.get(1) == Some(&"agent") && Path::new(after("--ticket")?).starts_with(folder);
+            is_ours.then(|| Some((Pid::from_raw(pid)?, after("--name").unwrap_or_default().to_owned())))?
+        })
+        .collect();
+    found.sort_by(|one, other| one.1.cmp(&other.1));
+    found
+}
+
+/// Runs `weir load --on local:N` against a fresh origin; returns its JSON and what the origin counted.
+fn loaded(agents: u32, arguments: &[&str]) -> (Value, Value) {
+    let folder = tempfile::tempdir().unwrap();
+    let origin = Origin::start(folder.path(), free_port(), &[]);
+    let (url, on) = (format!("http://{}/x", origin.address), format!("local:{agents}"));
+    let mut all = vec!["load", &url, "--json", "--on", &on];
+    all.extend(arguments);
+    let output = finish(weir(folder.path(), &all));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let result = json(&output);
+    assert_balanced(&result["requests"]);
+    (result, origin.stats())
+}
+
+fn shards(result: &Value) -> &Vec<Value> {
+    result["shards"].as_array().unwrap_or_else(|| panic!("no shards: {result}"))
+}
+
+#[test]
+fn four_agents_send_one_load_to_the_request() {
+    let _host = the_host();
+    let (result, origin) = loaded(4, &["--requests", "4001", "--connections", "10"]);
+    assert_eq!(result["requests"]["completed"], 4001, "{result}");
+    assert_eq!(origin["requests"], 4001);
+    let sent: Vec<u64> = shards(&result).iter().map(|shard| shard["requests"]["sent"].as_u64().unwrap()).collect();
+    assert_eq!(sent, [1001, 1000, 1000, 1000]);
+    let names: Vec<&str> = shards(&result).iter().map(|shard| shard["agent"].as_str().unwrap()).collect();
+    assert_eq!(names, ["agent-1", "agent-2", "agent-3", "agent-4"]);
+}
+
+#[test]
+fn an_open_load_of_agents_has_the_rate_of_one_machine() {
+    let _host = the_host();
+    let (result, origin) = loaded(3, &["--rate", "900/s", "--duration", "1s", "--warmup", "200ms"]);
+    let scheduled = result["requests"]["scheduled"].as_u64().unwrap();
+    // Five standard deviations of a Poisson count.
+    assert!(scheduled.abs_diff(900) < 150, "{result}");
+    assert_eq!(result["requests"]["completed"], scheduled);
+    assert!(origin["requests"].as_u64().unwrap() > scheduled, "the warm-up is sent too");
+    let of_shards: u64 = shards(&result).iter().map(|shard| shard["requests"]["sent"].as_u64().unwrap()).sum();
+    assert_eq!(of_shards, scheduled);
+}
+
+#[test]
+fn a_file_of_the_load_is_sent_to_agents() {
+    let _host = the_host();
+    let (yard, elsewhere) = (Yard::new(), tempfile::tempdir().unwrap());
+    let origin = Origin::start(elsewhere.path(), free_port(), &[]);
+    fs::write(yard.path().join("ids.txt"), "red\ngreen\n").unwrap();
+    let url = format!("http://{}/{{pick:ids.txt}}/{{seq}}", origin.address);
+    let output = yard.run(&["load", &url, "--on", "local:3", "-n", "300", "-c", "6", "--json"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(json(&output)["requests"]["completed"], 300);
+    assert_eq!(origin.stats()["requests"], 300);
+    yard.await_nothing_left();
+}
+
+/// Runs a scenario whose load comes from `place`, and does `disturb` while its first load runs.
+fn disturbed(place: &str, disturb: impl FnOnce(&Yard, &mut Child)) -> (Yard, Value) {
+    let yard = Yard::new();
+    let path = scenario(yard.path(), "[weir]", "");
+    let set = ["--set", "duration=3s", "--set", "repeats=1", "--on", place];
+    let mut arguments = vec!["run", path.to_str().unwrap(), "--db", "weir.db", "--out", "out", "--json"];
+    arguments.extend(set);
+    let mut child = yard.start(yard.weir(&arguments));
+    until("a load that runs", || {
+        assert!(child.try_wait().unwrap().is_none(), "it ended early");
+        is_there(&yard.tmp(), &["*weir", "agent-2", "*agent", "load-1", "gate"])
+    });
+    disturb(&yard, &mut child);
+    let output = wait(child);
+    assert!(matches!(output.status.code(), Some(0 | 1 | 4)), "{}", text(&output.stderr));
+    let result = json(&output);
+    yard.await_nothing_left();
+    (yard, result)
+}
+
+#[test]
+fn a_cell_that_loses_an_agent_is_measured_again_with_fresh_ones() {
+    let _host = the_host();
+    for signal in [Signal::KILL, Signal::STOP] {
+        let (_, result) = disturbed("local:2", |yard, _| {
+            let agents = agents_of(yard.path());
+            assert_eq!(agents.len(), 2, "{agents:?}");
+            kill_process(agents[1].0, signal).unwrap();
+        });
+        let cells = result["cells"].as_array().unwrap();
+        let attempts: Vec<u64> = cells.iter().map(|cell| cell["attempts"].as_u64().unwrap_or(1)).collect();
+        assert_eq!(attempts.iter().filter(|attempts| **attempts == 2).count(), 1, "{signal:?}: {attempts:?}");
+        let measured = ["weir", "direct"].map(|gateway| measurements(&result, gateway).len());
+        assert_eq!(measured, [2, 2], "{signal:?}: every load of every cell is there");
+    }
+}
+
+#[test]
+fn agents_in_namespaces_share_a_run() {
+    if !geteuid().is_root() {
+        return;
+    }
+    let _host = the_host();
+    let yard = Yard::new();
+    let path = scenario(yard.path(), "[weir, nginx]", "");
+    let arguments = [
+        "run",
+        path.to_str().unwrap(),
+        "--db",
+        "weir.db",
+        "--out",
+        "out",
+        "--json",
+        "--on",
+        "netns:2",
+        "--repeats",
+        "1",
+    ];
+    let output = yard.run(&arguments);
+    assert!(matches!(output.status.code(), Some(0 | 1 | 4)), "{}", text(&output.stderr));
+    let result = json(&output);
+    assert_eq!(result["run"]["manifest"]["network"], "namespaces");
+    let gateways = ["weir", "nginx", "direct"];
+    let measured =
+        gateways.map(|gateway| measurements(&result, gateway).into_iter().map(move |of| (gateway, of)));
+    let measured: Vec<(&str, &Value)> = measured.into_iter().flatten().collect();
+    assert_eq!(measured.len(), 6);
+    for (gateway, measurement) in measured {
+        assert_reconciled(measurement, gateway);
+        let shards = measurement["record"]["shards"].as_array().unwrap();
+        assert_eq!(shards.len(), 2, "{shards:?}");
+        for name in ["agent-1", "agent-2"] {
+            assert!(measurement["usage"][name]["cpu_cores"].as_f64().unwrap() > 0.0, "{name} is sampled");
+        }
+    }
+    yard.await_nothing_left();
+}
+
+#[test]
+fn a_killed_run_leaves_no_agent() {
+    let _host = the_host();
+    let yard = Yard::new();
+    let path = scenario(yard.path(), "[weir]", "");
+    let arguments = ["run", path.to_str().unwrap(), "--db", "weir.db", "--out", "out", "--on", "local:3"];
+    let mut child = yard.start(yard.weir(&arguments));
+    until("three agents", || agents_of(yard.path()).len() == 3);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    until("that no agent is left", || agents_of(yard.path()).is_empty());
+    yard.await_nothing_left();
+}
+
+/// Starts `weir load` for agents of the user's own; returns it with the ticket and the address.
+fn waiting(yard: &Yard, origin: &Origin, agents: u32) -> (Child, String) {
+    let (url, on) = (format!("http://{}/x", origin.address), format!("agents:{agents}"));
+    let listen = format!("127.0.0.1:{}", free_port());
+    let arguments = ["load", &url, "--on", &on, "--listen", &listen, "-n", "1000", "-c", "4", "--json"];
+    let child = yard.start(yard.weir(&arguments));
+    until("the ticket", || yard.path().join("weir.ticket").exists());
+    (child, listen)
+}
+
+fn agent(yard: &Yard, join: &str, ticket: &str, name: &str) -> Child {
+    let mut command: Command = yard.weir(&["agent", "--join", join, "--ticket", ticket, "--name", name]);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+#[test]
+fn agents_that_the_user_starts_take_part_and_strangers_do_not() {
+    let _host = the_host();
+    let (yard, elsewhere) = (Yard::new(), tempfile::tempdir().unwrap());
+    let origin = Origin::start(elsewhere.path(), free_port(), &[]);
+    let (run, join) = waiting(&yard, &origin, 2);
+    // A ticket of another run.
+    let other = Yard::new();
+    let (mut other_run, _) = waiting(&other, &origin, 1);
+    let stranger = agent(&yard, &join, other.path().join("weir.ticket").to_str().unwrap(), "stranger");
+    let output = wait(stranger);
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+    let said = text(&output.stderr);
+    assert!(said.contains("error: ") && said.contains("help: "), "{said}");
+    kill_process(Pid::from_child(&other_run), Signal::INT).unwrap();
+    other_run.wait().unwrap();
+
+    // Two machines may have one name.
+    let agents: Vec<Child> = (0..2).map(|_| agent(&yard, &join, "weir.ticket", "load")).collect();
+    let output = wait(run);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let result = json(&output);
+    let names: BTreeSet<&str> =
+        shards(&result).iter().map(|shard| shard["agent"].as_str().unwrap()).collect();
+    assert_eq!(names, BTreeSet::from(["load", "load-2"]));
+    assert_eq!(origin.stats()["requests"], 1000);
+    for agent in agents {
+        let output = wait(agent);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    }
+    yard.await_nothing_left();
+}
+
+#[test]
+fn mistakes_are_named_with_the_way_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let check = |arguments: &[&str], code: i32, expected: &[&str]| {
+        let output = finish(weir(folder.path(), arguments));
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        for words in expected {
+            assert!(said.contains(words), "{words}: {said}");
+        }
+    };
+    check(&["load", "http://127.0.0.1:1/", "--on", "local:0"], 2, &["no number of agents", "netns:2"]);
+    check(&["load", "http://127.0.0.1:1/", "--on", "netns:2"], 2, &["network namespaces", "use local:N"]);
+    check(&["load", "http://127.0.0.1:1/", "--on", "local:4", "-c", "2"], 2, &["--on: ", "at least 4 connections"]);
+    fs::write(folder.path().join("t"), "{}").unwrap();
+    check(&["agent", "--join", "127.0.0.1:1", "--ticket", "t"], 2, &["t: this is no ticket", "unchanged"]);
+    check(&["agent", "--join", "127.0.0.1:1", "--ticket", "none"], 2, &["none: No such file"]);
+    let path = scenario(folder.path(), "[weir]", "");
+    let path = path.to_str().unwrap();
+    check(&["run", path, "--on", "local:9", "--plan"], 2, &["4 connections cannot be shared by 9 agents"]);
+    check(
+        &["run", path, "--on", "local:2", "--set", "network=namespaces", "--plan"],
+        2,
+        &["do not reach gateways in network namespaces", "netns:N"],
+    );
+}
