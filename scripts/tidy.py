@@ -31,6 +31,7 @@ MUST_NOT_KNOW = {
     "weir-nats": {"weir-lab", "weir-rig", "weir-results", "weir-engine", "weir-report", "weir-analysis"},
     "weir-control": {"weir-dataplane", "weir-lab", "weir-rig"},
     "weir-gateway": {"weir-lab", "weir-rig", "weir-engine", "weir-results", "weir-report"},
+    "weir-agent": {"weir-rig", "weir-lab", "weir-analysis", "weir-report"},
     "weir-rig": {"weir-lab", "weir-analysis", "weir-report", "weir-engine", "weir-dataplane"},
     "weir-lab": {"weir-dataplane", "weir-report"},
     "weir-analysis": {"tokio", "rusqlite", "weir-rig", "weir-lab", "weir-report", "weir-engine"},

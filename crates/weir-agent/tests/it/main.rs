@@ -1,5 +1,7 @@
 //! A coordinator and its agents over real connections; what agents do with a load is scripted.
 
+#![allow(clippy::unwrap_used)]
+
 use std::fs;
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -188,7 +190,7 @@ fn an_agent_that_fails_ends_the_load_of_all_and_the_next_load_works() {
     scripts[1].lock().unwrap().fails = false;
     assert_eq!(bench.coordinator.run::<RoundFailure>(order(&names), &mut |_| Ok(())).unwrap().len(), 2);
     drop(bench.coordinator);
-    agents.map(|agent| agent.join().unwrap().unwrap());
+    agents.into_iter().for_each(|agent| agent.join().unwrap().unwrap());
     assert!(scripts[0].lock().unwrap().aborts > 0, "the other one was told to end its load");
 }
 
