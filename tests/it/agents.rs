@@ -57,7 +57,8 @@ fn four_agents_send_one_load_to_the_request() {
     let (result, origin) = loaded(4, &["--requests", "4001", "--connections", "10"]);
     assert_eq!(result["requests"]["completed"], 4001, "{result}");
     assert_eq!(origin["requests"], 4001);
-    let sent: Vec<u64> = shards(&result).iter().map(|shard| shard["requests"]["sent"].as_u64().unwrap()).collect();
+    let sent: Vec<u64> =
+        shards(&result).iter().map(|shard| shard["requests"]["sent"].as_u64().unwrap()).collect();
     assert_eq!(sent, [1001, 1000, 1000, 1000]);
     let names: Vec<&str> = shards(&result).iter().map(|shard| shard["agent"].as_str().unwrap()).collect();
     assert_eq!(names, ["agent-1", "agent-2", "agent-3", "agent-4"]);
@@ -72,7 +73,8 @@ fn an_open_load_of_agents_has_the_rate_of_one_machine() {
     assert!(scheduled.abs_diff(900) < 150, "{result}");
     assert_eq!(result["requests"]["completed"], scheduled);
     assert!(origin["requests"].as_u64().unwrap() > scheduled, "the warm-up is sent too");
-    let of_shards: u64 = shards(&result).iter().map(|shard| shard["requests"]["sent"].as_u64().unwrap()).sum();
+    let of_shards: u64 =
+        shards(&result).iter().map(|shard| shard["requests"]["sent"].as_u64().unwrap()).sum();
     assert_eq!(of_shards, scheduled);
 }
 
@@ -243,7 +245,11 @@ fn mistakes_are_named_with_the_way_out() {
     };
     check(&["load", "http://127.0.0.1:1/", "--on", "local:0"], 2, &["no number of agents", "netns:2"]);
     check(&["load", "http://127.0.0.1:1/", "--on", "netns:2"], 2, &["network namespaces", "use local:N"]);
-    check(&["load", "http://127.0.0.1:1/", "--on", "local:4", "-c", "2"], 2, &["--on: ", "at least 4 connections"]);
+    check(
+        &["load", "http://127.0.0.1:1/", "--on", "local:4", "-c", "2"],
+        2,
+        &["--on: ", "at least 4 connections"],
+    );
     fs::write(folder.path().join("t"), "{}").unwrap();
     check(&["agent", "--join", "127.0.0.1:1", "--ticket", "t"], 2, &["t: this is no ticket", "unchanged"]);
     check(&["agent", "--join", "127.0.0.1:1", "--ticket", "none"], 2, &["none: No such file"]);

@@ -1,6 +1,6 @@
 //! What bounds one load of a cell, and which of its values are valid (`docs/method.md#trust`).
 
-use weir_results::{ArrivalModel, BoundBy, Judgement, Reason, Thresholds, Usage};
+use weir_results::{ArrivalModel, BoundBy, Judgement, Reason, ShardResult, Thresholds, Usage};
 
 use crate::figures::quantity::{cores, count, counted, number, percent, rate, time_ns};
 use crate::verdicts::effects::{Affected, Effect, Factors, Ranks};
@@ -221,7 +221,7 @@ impl Case<'_> {
         let share_ns = result.latency_ns.p99.map_or(0.0, |p99| p99 as f64 * self.t.lateness_share);
         let allowed_ns = share_ns.max(self.t.lateness_ns as f64);
         if late_ns <= allowed_ns || self.waited_for_connections(late_ns, allowed_ns) {
-            return None;
+            return self.late_shard(allowed_ns);
         }
         Some(format!(
             "requests were sent late: p99 of the lateness is {} (limit {}, the larger of {} and {} of the latency p99)",
@@ -230,6 +230,24 @@ impl Case<'_> {
             time_ns(self.t.lateness_ns as f64),
             percent(self.t.lateness_share)
         ))
+    }
+
+    /// One agent of several that sent late: among many, its requests are too few to make the whole load late.
+    fn late_shard(&self, allowed_ns: f64) -> Option<String> {
+        let late_ns = |shard: &ShardResult| {
+            let late_ns = shard.lateness_ns.and_then(|times| times.p99)? as f64;
+            let wait_ns = shard.generator.connection_wait_ns.and_then(|times| times.p99).unwrap_or(0) as f64;
+            (late_ns > allowed_ns + if wait_ns > allowed_ns { wait_ns } else { 0.0 }).then_some(late_ns)
+        };
+        let shards = self.e.record.shards.iter();
+        shards.filter_map(|shard| Some((shard, late_ns(shard)?))).next().map(|(shard, late_ns)| {
+            format!(
+                "agent {} sent late: p99 of its lateness is {} (limit {})",
+                shard.agent,
+                time_ns(late_ns),
+                time_ns(allowed_ns)
+            )
+        })
     }
 
     /// Whether the lateness is that of busy connections and not the generator's: the wait for one explains

@@ -7,8 +7,8 @@ use weir_lab::agents::{Crew, CrewError, Joining, Place};
 use weir_results::LoadRecord;
 use weir_rig::{Binary, Rig, RigError};
 
-use super::Args;
 use super::super::output::note;
+use super::Args;
 use crate::failure::Failure;
 
 /// Starts the agents, or waits for them, and runs the load over all.
@@ -36,8 +36,7 @@ pub(super) fn run(
         ticket: args.running.ticket.clone(),
         stop,
     };
-    let mut crew =
-        Crew::start(&rig, &joining, &|words| note(words)).map_err(|error| told(&error))?;
+    let mut crew = Crew::start(&rig, &joining, &|words| note(words)).map_err(|error| told(&error))?;
     let measured = crew.run(spec, stop, &mut |_| Ok::<_, CrewError>(()));
     let record = measured.map(|(record, _)| record).map_err(|error| told(&error));
     drop(crew);
