@@ -112,20 +112,46 @@ fn disturbed(place: &str, disturb: impl FnOnce(&Yard, &mut Child)) -> (Yard, Val
     (yard, result)
 }
 
+/// Takes down every link of the network namespace of a process.
+const LINKS_DOWN: &str = r#"
+import ctypes, fcntl, os, socket, struct, sys
+space = os.open(f"/proc/{sys.argv[1]}/ns/net", os.O_RDONLY)
+assert ctypes.CDLL(None, use_errno=True).setns(space, 0) == 0, ctypes.get_errno()
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+    for _, name in socket.if_nameindex():
+        if name != "lo":
+            fcntl.ioctl(asked, 0x8914, struct.pack("16sH14x", name.encode(), 0))
+"#;
+
 #[test]
 fn a_cell_that_loses_an_agent_is_measured_again_with_fresh_ones() {
     let _host = the_host();
-    for signal in [Signal::KILL, Signal::STOP] {
-        let (_, result) = disturbed("local:2", |yard, _| {
+    let by_signal = |pid: Pid, signal: Signal| kill_process(pid, signal).unwrap();
+    let by_network = |pid: Pid| {
+        let pid = pid.as_raw_nonzero().to_string();
+        let taken_down = Command::new("python3").args(["-c", LINKS_DOWN, &pid]).status().unwrap();
+        assert!(taken_down.success());
+    };
+    type Lose<'a> = &'a dyn Fn(Pid);
+    let ways: [(&str, &str, Lose<'_>); 3] = [
+        ("killed", "local:2", &|pid| by_signal(pid, Signal::KILL)),
+        ("stopped", "local:2", &|pid| by_signal(pid, Signal::STOP)),
+        ("partitioned", "netns:2", &by_network),
+    ];
+    for (way, place, lose) in ways {
+        if place.starts_with("netns") && !geteuid().is_root() {
+            continue;
+        }
+        let (_, result) = disturbed(place, |yard, _| {
             let agents = agents_of(yard.path());
             assert_eq!(agents.len(), 2, "{agents:?}");
-            kill_process(agents[1].0, signal).unwrap();
+            lose(agents[1].0);
         });
         let cells = result["cells"].as_array().unwrap();
         let attempts: Vec<u64> = cells.iter().map(|cell| cell["attempts"].as_u64().unwrap_or(1)).collect();
-        assert_eq!(attempts.iter().filter(|attempts| **attempts == 2).count(), 1, "{signal:?}: {attempts:?}");
+        assert_eq!(attempts.iter().filter(|attempts| **attempts == 2).count(), 1, "{way}: {attempts:?}");
         let measured = ["weir", "direct"].map(|gateway| measurements(&result, gateway).len());
-        assert_eq!(measured, [2, 2], "{signal:?}: every load of every cell is there");
+        assert_eq!(measured, [2, 2], "{way}: every load of every cell is there");
     }
 }
 

@@ -74,6 +74,7 @@ fn row(shard: &ShardRecord) -> ShardResult {
     ShardResult {
         agent: shard.agent.clone(),
         start_offset_ns: phase::start_offset_ns(shard),
+        clock_bound_ns: shard.clock_bound_ns,
         requests: result.requests,
         rate_per_s: result.rate_per_s,
         latency_ns: result.latency_ns,

@@ -124,6 +124,9 @@ pub struct Thresholds {
     pub gateway_idle_share: f64,
     /// Open loop: p99 of the lateness of requests that is always accepted, in nanoseconds.
     pub lateness_ns: u64,
+    /// Several machines: how far apart they may start, with the uncertainty of their clocks, in nanoseconds
+    /// (`clock-uncertain`).
+    pub clock_ns: u64,
     /// Open loop: p99 of the lateness that is accepted, as share of the p99 of the latency. The larger of both counts.
     pub lateness_share: f64,
     /// Share of the scheduled requests that the generator must send, and that must be completed; with fewer completed
@@ -170,6 +173,7 @@ impl Default for Thresholds {
             worker_busy_share: 0.9,
             gateway_idle_share: 0.9,
             lateness_ns: 250_000,
+            clock_ns: 10_000_000,
             lateness_share: 0.1,
             completed_share: 0.99,
             upstream_delay_share: 0.5,
@@ -207,10 +211,11 @@ impl Thresholds {
     pub fn relaxed(&self) -> Vec<Relaxed> {
         let default = Self::default();
         // Those that exclude values above the threshold, and then those that exclude values below it.
-        let above: [(&str, FieldOf); 12] = [
+        let above: [(&str, FieldOf); 13] = [
             ("bound_share", |t| t.bound_share),
             ("worker_busy_share", |t| t.worker_busy_share),
             ("lateness_ns", |t| t.lateness_ns as f64),
+            ("clock_ns", |t| t.clock_ns as f64),
             ("lateness_share", |t| t.lateness_share),
             ("upstream_delay_share", |t| t.upstream_delay_share),
             ("disturbed_share", |t| t.disturbed_share),

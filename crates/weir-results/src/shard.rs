@@ -35,6 +35,8 @@ pub struct ShardRecord {
     /// `CLOCK_MONOTONIC` of the coordinator minus that of the agent, nanoseconds. It aligns seconds and CPU samples;
     /// no latency depends on it.
     pub clock_offset_ns: i64,
+    /// How far the true offset can be from it, nanoseconds.
+    pub clock_bound_ns: u64,
     /// Planned start of the load on the coordinator's clock, nanoseconds.
     pub planned_start_ns: u64,
     /// Whether the load ends by a number of requests, so that shards may last differently long.
@@ -50,6 +52,9 @@ pub struct ShardResult {
     pub agent: String,
     /// Start of the shard's load minus the planned start, by the coordinator's clock, nanoseconds.
     pub start_offset_ns: i64,
+    /// How far the true start can be from that, nanoseconds: the clocks are only compared so closely.
+    #[serde(default)]
+    pub clock_bound_ns: u64,
     /// The shard's books.
     pub requests: Requests,
     /// Whole responses within its phase, per second of it.

@@ -50,6 +50,8 @@ pub enum Reason {
     Implausible,
     /// A limit that the scenario asks for could not be applied on this host.
     LimitNotApplied,
+    /// Several machines generated the load, and started too far apart, or it is not known how far.
+    ClockUncertain,
 }
 
 /// Reasons per metric: those of all its values together. An empty list means that every value is *valid*.

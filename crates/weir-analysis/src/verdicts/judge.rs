@@ -55,6 +55,7 @@ pub fn judge(evidence: &Evidence<'_>, thresholds: &Thresholds) -> Judgement {
         (Reason::NotStationary, drift.as_ref().map(Drift::words)),
         (Reason::Implausible, case.implausible()),
         (Reason::LimitNotApplied, case.limit_not_applied()),
+        (Reason::ClockUncertain, case.clock_uncertain()),
     ];
     let found: Vec<(Reason, String)> =
         found.into_iter().filter_map(|(reason, sentence)| Some((reason, sentence?))).collect();
@@ -230,6 +231,26 @@ impl Case<'_> {
             time_ns(self.t.lateness_ns as f64),
             percent(self.t.lateness_share)
         ))
+    }
+
+    /// How far apart the shards of the load can have started, nanoseconds; zero for one generator.
+    fn apart_ns(&self) -> u64 {
+        let shards = || self.e.record.shards.iter();
+        let earliest = shards().map(|shard| shard.start_offset_ns.saturating_sub_unsigned(shard.clock_bound_ns));
+        let latest = shards().map(|shard| shard.start_offset_ns.saturating_add_unsigned(shard.clock_bound_ns));
+        let (Some(earliest), Some(latest)) = (earliest.min(), latest.max()) else { return 0 };
+        latest.abs_diff(earliest)
+    }
+
+    fn clock_uncertain(&self) -> Option<String> {
+        let apart_ns = self.apart_ns();
+        (apart_ns > self.t.clock_ns).then(|| {
+            format!(
+                "the shards started up to {} apart, the uncertainty of their clocks included (limit {})",
+                time_ns(apart_ns as f64),
+                time_ns(self.t.clock_ns as f64)
+            )
+        })
     }
 
     /// One agent of several that sent late: among many, its requests are too few to make the whole load late.
@@ -562,6 +583,12 @@ impl Case<'_> {
             Reason::Errors => self.errors_effect(),
             Reason::NotStationary => context.drift.map_or(Effect::UNKNOWN, Drift::effect),
             Reason::Noisy | Reason::Implausible | Reason::LimitNotApplied => Effect::UNKNOWN,
+            // No latency is taken across two clocks.
+            Reason::ClockUncertain => {
+                let share = self.apart_ns() as f64 / 1e9 / self.e.record.result.duration_s;
+                let moved = Factors::within(share);
+                Effect { throughput: moved, cpu: moved, cores: moved, ..Effect::NONE }
+            }
         }
     }
 

@@ -48,6 +48,7 @@ pub fn reason_name(reason: Reason) -> &'static str {
         Reason::Noisy => "noisy",
         Reason::Implausible => "implausible",
         Reason::LimitNotApplied => "limit-not-applied",
+        Reason::ClockUncertain => "clock-uncertain",
     }
 }
 
@@ -102,6 +103,7 @@ mod tests {
             Reason::Noisy,
             Reason::Implausible,
             Reason::LimitNotApplied,
+            Reason::ClockUncertain,
         ] {
             assert_eq!(serde_json::to_value(reason).unwrap(), reason_name(reason));
         }

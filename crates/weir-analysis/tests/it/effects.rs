@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use weir_analysis::{Evidence, judge};
 use weir_results::{
     ArrivalModel::{self, Closed, Open},
-    Bounds, Counters, Histogram, HostShare, LoadRecord, LoadSecond, Reason, Thresholds, TimesNs, Usage,
+    Bounds, Counters, Histogram, HostShare, LoadRecord, LoadSecond, Reason, ShardResult, Thresholds, TimesNs, Usage,
     new_histogram,
 };
 
@@ -297,6 +297,41 @@ fn of_contradictions_and_missing_limits_nothing_is_known() {
     for model in [Closed, Open] {
         check(model, Reason::Implausible, contradicting, [INVALID; 5]);
         check(model, Reason::LimitNotApplied, unlimited, [INVALID; 5]);
+    }
+}
+
+#[test]
+fn shards_that_start_apart_move_throughput_and_cpu_by_the_share_of_the_phase() {
+    let started = |apart_ns: i64| {
+        move |load: &mut Load| {
+            load.record.shards = [0, apart_ns].map(|start_ns| shard(&load.record, start_ns)).to_vec();
+        }
+    };
+    for model in [Closed, Open] {
+        let duration_ns = Load::new(model).record.result.duration_s * 1e9;
+        check(model, Reason::ClockUncertain, started(9_000_000), [Valid; 5]);
+        // Within the tolerance of both.
+        check(model, Reason::ClockUncertain, started((duration_ns * 0.04) as i64), [Valid; 5]);
+        let sides = Sides(Some(0.5), Some(1.5));
+        let half = started((duration_ns * 0.5) as i64);
+        check(model, Reason::ClockUncertain, half, [sides, Valid, Valid, sides, Valid]);
+    }
+}
+
+fn shard(record: &LoadRecord, start_offset_ns: i64) -> ShardResult {
+    let result = &record.result;
+    ShardResult {
+        agent: format!("agent-{start_offset_ns}"),
+        start_offset_ns,
+        clock_bound_ns: 0,
+        requests: result.requests,
+        rate_per_s: result.rate_per_s,
+        latency_ns: result.latency_ns,
+        lateness_ns: result.lateness_ns,
+        errors: result.errors,
+        cpu_s: result.cpu_s,
+        verdicts: result.verdicts.clone(),
+        generator: record.generator.clone(),
     }
 }
 

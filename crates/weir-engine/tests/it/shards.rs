@@ -32,6 +32,7 @@ fn merged(spec: &LoadSpec, records: &[LoadRecord]) -> LoadRecord {
     let shards = records.iter().zip("abcdefgh".chars()).map(|(record, name)| ShardRecord {
         agent: name.into(),
         clock_offset_ns: 0,
+        clock_bound_ns: 0,
         planned_start_ns: spec.start_at_ns.unwrap_or(0),
         ends_by_count: spec.request_count.is_some(),
         record: record.clone(),

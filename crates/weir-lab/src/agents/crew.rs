@@ -206,6 +206,7 @@ impl Crew {
         let record = |of: &Measured| ShardRecord {
             agent: of.agent.clone(),
             clock_offset_ns: -of.clock.offset_ns,
+            clock_bound_ns: of.clock.bound_ns,
             planned_start_ns: of.planned_start_ns,
             ends_by_count: spec.request_count.is_some(),
             record: of.report.record.clone(),

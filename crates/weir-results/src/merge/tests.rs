@@ -94,6 +94,7 @@ fn shard(shard: u64) -> ShardRecord {
     ShardRecord {
         agent: format!("agent-{shard}"),
         clock_offset_ns,
+        clock_bound_ns: 20_000,
         planned_start_ns: PLANNED_NS,
         ends_by_count: false,
         record: LoadRecord {

@@ -103,6 +103,7 @@ fn shard(agent: &str, record: &LoadRecord) -> ShardResult {
     ShardResult {
         agent: agent.into(),
         start_offset_ns: -1_500_000,
+        clock_bound_ns: 40_000,
         requests: result.requests,
         rate_per_s: result.rate_per_s,
         latency_ns: result.latency_ns,
