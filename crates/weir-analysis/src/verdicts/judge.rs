@@ -236,8 +236,10 @@ impl Case<'_> {
     /// How far apart the shards of the load can have started, nanoseconds; zero for one generator.
     fn apart_ns(&self) -> u64 {
         let shards = || self.e.record.shards.iter();
-        let earliest = shards().map(|shard| shard.start_offset_ns.saturating_sub_unsigned(shard.clock_bound_ns));
-        let latest = shards().map(|shard| shard.start_offset_ns.saturating_add_unsigned(shard.clock_bound_ns));
+        let earliest =
+            shards().map(|shard| shard.start_offset_ns.saturating_sub_unsigned(shard.clock_bound_ns));
+        let latest =
+            shards().map(|shard| shard.start_offset_ns.saturating_add_unsigned(shard.clock_bound_ns));
         let (Some(earliest), Some(latest)) = (earliest.min(), latest.max()) else { return 0 };
         latest.abs_diff(earliest)
     }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use weir_analysis::{Evidence, judge};
 use weir_results::{
     ArrivalModel::{self, Closed, Open},
-    Bounds, Counters, Histogram, HostShare, LoadRecord, LoadSecond, Reason, ShardResult, Thresholds, TimesNs, Usage,
-    new_histogram,
+    Bounds, Counters, Histogram, HostShare, LoadRecord, LoadSecond, Reason, ShardResult, Thresholds, TimesNs,
+    Usage, new_histogram,
 };
 
 use crate::records::{agreeing, quiet, record, usage};
