@@ -277,7 +277,7 @@ fn mistakes_are_named_with_the_way_out() {
         &["--on: ", "at least 4 connections"],
     );
     fs::write(folder.path().join("t"), "{}").unwrap();
-    check(&["agent", "--join", "127.0.0.1:1", "--ticket", "t"], 2, &["t: this is no ticket", "unchanged"]);
+    check(&["agent", "--join", "127.0.0.1:1", "--ticket", "t"], 2, &["t: not a ticket", "unchanged"]);
     check(&["agent", "--join", "127.0.0.1:1", "--ticket", "none"], 2, &["none: No such file"]);
     let path = scenario(folder.path(), "[weir]", "");
     let path = path.to_str().unwrap();

@@ -11,7 +11,7 @@ use rustls::pki_types::ServerName;
 use tokio::io::{ReadHalf, WriteHalf};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use weir_engine::LoadSpec;
@@ -19,8 +19,9 @@ use weir_io::mono_ns;
 use weir_results::LoadSecond;
 
 use crate::files::{is_name_of, place_files};
+use crate::link::{self, SILENCE_MAX, Silence};
 use crate::message::{AgentFailure, Assignment, FromAgent, Hello, ShardReport, ToAgent};
-use crate::{AgentError, Ticket, link};
+use crate::{AgentError, Ticket};
 
 /// How long the coordinator may take to be there: an agent can be started before the run.
 const JOIN_MAX: Duration = Duration::from_secs(30);
@@ -28,9 +29,6 @@ const JOIN_EVERY: Duration = Duration::from_millis(200);
 
 /// How long one try to connect, and the handshake, may take.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
-
-/// A coordinator that is silent for this long is lost: the agent stops its load and ends.
-pub const SILENCE_MAX: Duration = Duration::from_secs(3);
 
 /// How often a load is looked at, and how often it is looked for a stop without one.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -102,7 +100,8 @@ async fn take_part(options: &Options, work: &mut dyn Work, stop: &AtomicBool) ->
     let lost = |error: &dyn std::fmt::Display| AgentError::Lost { why: error.to_string() };
     let hello = FromAgent::Hello(options.hello.clone());
     link::write(&mut stream, &hello).await.map_err(|error| lost(&error))?;
-    let answer = timeout(CONNECT_MAX, link::read(&mut stream)).await;
+    let silence = Silence::now();
+    let answer = timeout(CONNECT_MAX, link::read(&mut stream, &silence)).await;
     match answer.map_err(|_| lost(&"it does not answer"))?.map_err(|error| lost(&error))? {
         Some(ToAgent::Welcome { .. }) => {}
         Some(ToAgent::Refuse { why, remedy }) => return Err(AgentError::Refused { why, remedy }),
@@ -110,10 +109,10 @@ async fn take_part(options: &Options, work: &mut dyn Work, stop: &AtomicBool) ->
     }
     let (reader, writer) = tokio::io::split(stream);
     let (heard_in, heard) = mpsc::unbounded_channel();
-    let listening = tokio::spawn(listen(reader, heard_in));
+    let listening = tokio::spawn(listen(reader, heard_in, silence.clone()));
     let session =
         Session { dir: &options.dir, work, writer, waiting: None, active: None, is_prepared: false };
-    let ended = session.run(heard, stop).await;
+    let ended = session.run(heard, &silence, stop).await;
     listening.abort();
     ended
 }
@@ -153,9 +152,13 @@ async fn try_connect(
 type Incoming = Result<(ToAgent, u64), String>;
 
 /// Reads messages, each with the time when it was there.
-async fn listen(mut reader: ReadHalf<TlsStream<TcpStream>>, heard: mpsc::UnboundedSender<Incoming>) {
+async fn listen(
+    mut reader: ReadHalf<TlsStream<TcpStream>>,
+    heard: mpsc::UnboundedSender<Incoming>,
+    silence: Silence,
+) {
     loop {
-        let message = match link::read(&mut reader).await {
+        let message = match link::read(&mut reader, &silence).await {
             Ok(Some(message)) => Ok((message, mono_ns())),
             Ok(None) => Err("the connection was closed".to_owned()),
             Err(error) => Err(error.to_string()),
@@ -182,15 +185,17 @@ impl Session<'_> {
     async fn run(
         mut self,
         mut heard: mpsc::UnboundedReceiver<Incoming>,
+        silence: &Silence,
         stop: &AtomicBool,
     ) -> Result<(), AgentError> {
         let lost = |why: String| AgentError::Lost { why };
-        let mut silent_at = Instant::now() + SILENCE_MAX;
         loop {
+            if silence.left().is_none() {
+                return Err(lost(format!("no data came from it for {} s", SILENCE_MAX.as_secs())));
+            }
             let pause = if self.active.is_some() { LOOK_EVERY } else { IDLE_EVERY };
             tokio::select! {
                 message = heard.recv() => {
-                    silent_at = Instant::now() + SILENCE_MAX;
                     let (message, at_ns) = match message {
                         Some(Ok(message)) => message,
                         Some(Err(why)) => return Err(lost(why)),
@@ -200,9 +205,6 @@ impl Session<'_> {
                         return Ok(());
                     }
                     self.hear(message, at_ns).await?;
-                }
-                () = sleep_until(silent_at) => {
-                    return Err(lost(format!("nothing is heard of it for {} s", SILENCE_MAX.as_secs())));
                 }
                 () = sleep(pause) => {}
             }
@@ -273,8 +275,11 @@ impl Session<'_> {
 
     async fn prepare(&mut self) -> Result<(), AgentError> {
         let Some(mut assignment) = self.waiting.take() else { return Ok(()) };
-        place_files(&mut assignment.spec, self.dir);
         self.is_prepared = false;
+        if let Err(message) = place_files(&mut assignment.spec, self.dir, &assignment.files) {
+            let (cause, remedy) = ("files".into(), "report this as a bug".into());
+            return self.fail(AgentFailure { cause, message, remedy, log_tail: String::new() }).await;
+        }
         match self.work.prepare(&assignment.spec) {
             Ok(()) => Ok(()),
             Err(failure) => self.fail(failure).await,
@@ -323,13 +328,7 @@ impl Session<'_> {
     }
 
     async fn say(&mut self, message: &FromAgent) -> Result<(), AgentError> {
-        let written = timeout(SILENCE_MAX, link::write(&mut self.writer, message)).await;
-        match written {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(AgentError::Lost { why: error.to_string() }),
-            Err(_) => {
-                Err(AgentError::Lost { why: format!("it takes no message for {} s", SILENCE_MAX.as_secs()) })
-            }
-        }
+        let written = link::write(&mut self.writer, message).await;
+        written.map_err(|error| AgentError::Lost { why: error.to_string() })
     }
 }

@@ -62,7 +62,7 @@ pub struct Measured {
     pub agent: String,
     /// What it reported.
     pub report: ShardReport,
-    /// Its clock at the end of the load.
+    /// Its clock when the load was started.
     pub clock: ClockOffset,
     /// When its load was to start, nanoseconds of the coordinator's clock.
     pub planned_start_ns: u64,
@@ -87,6 +87,8 @@ struct Member {
     reached_at: IpAddr,
     hello: Hello,
     clocks: Clocks,
+    /// Its clock when the last load was started.
+    clock_at_start: Option<ClockOffset>,
     to: mpsc::UnboundedSender<ToAgent>,
     /// Why it is no longer there.
     gone: Option<String>,
@@ -197,9 +199,11 @@ impl Coordinator {
         let deadline = Instant::now() + within;
         let mut refused = Vec::new();
         loop {
-            let there: Vec<AgentInfo> =
+            let mut there: Vec<AgentInfo> =
                 self.agents().into_iter().filter(|agent| agent.clock.is_some()).collect();
             if there.len() >= count {
+                // Another may have joined meanwhile: it takes no part.
+                there.truncate(count);
                 return Ok(there);
             }
             look()?;
@@ -236,11 +240,11 @@ impl Coordinator {
             self.tell(&present, &ToAgent::Abort { load });
         }
         let (planned_start_ns, reports) = ended?;
-        let now_ns = mono_ns();
+        let members = self.shared.members();
         let measured = |(agent, report): (&usize, Report)| {
-            let info = self.shared.members()[*agent].info(now_ns);
-            let clock = info.clock.unwrap_or(ClockOffset { offset_ns: 0, bound_ns: u64::MAX });
-            Measured { agent: info.name, report: *report, clock, planned_start_ns }
+            let member = &members[*agent];
+            let clock = member.clock_at_start.unwrap_or(ClockOffset { offset_ns: 0, bound_ns: u64::MAX });
+            Measured { agent: member.name.clone(), report: *report, clock, planned_start_ns }
         };
         Ok(present.iter().zip(reports).map(measured).collect())
     }
@@ -317,12 +321,15 @@ impl Coordinator {
     }
 
     fn start_all(&self, present: &[usize], load: u64, at_ns: u64, round: &mut Round<Report>) {
-        let members = self.shared.members();
+        let mut members = self.shared.members();
         for (place, agent) in present.iter().enumerate() {
-            let known = members.get(*agent).and_then(|member| Some((member, member.clocks.offset(at_ns)?)));
+            let known = members.get_mut(*agent).and_then(|member| {
+                member.clock_at_start = member.clocks.offset(at_ns);
+                Some((member.clock_at_start?, &member.to))
+            });
             match known {
-                Some((member, clock)) => {
-                    let _ = member.to.send(ToAgent::Start { load, at_ns: clock.of_agent(at_ns) });
+                Some((clock, to)) => {
+                    let _ = to.send(ToAgent::Start { load, at_ns: clock.of_agent(at_ns) });
                 }
                 None => round.hear(place, Said::Lost("its clock is unknown".into())),
             }
@@ -373,6 +380,7 @@ impl Shared {
             reached_at: own.ip(),
             hello,
             clocks: Clocks::default(),
+            clock_at_start: None,
             to,
             gone: None,
         });

@@ -1,7 +1,6 @@
 //! The files of a load: read where the run is, written where an agent is, named by their SHA-256.
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -29,16 +28,30 @@ pub fn read_files(spec: &mut LoadSpec) -> Result<FileMap, AgentError> {
     Ok(files)
 }
 
-/// Puts the paths of files in the folder `dir` in the place of their names.
-pub(crate) fn place_files(spec: &mut LoadSpec, dir: &Path) {
-    let placed = spec.map_files(|name| Ok::<_, Infallible>(dir.join(name)));
-    placed.unwrap_or_else(|never| match never {});
+/// Puts the paths of files in the folder `dir` in the place of their names, which must be among `sent`: an agent reads no
+/// other file.
+///
+/// # Errors
+/// The first name that is not.
+pub(crate) fn place_files(
+    spec: &mut LoadSpec,
+    dir: &Path,
+    sent: &BTreeMap<String, u64>,
+) -> Result<(), String> {
+    spec.map_files(|name| match name.to_str().filter(|name| is_plain(name) && sent.contains_key(*name)) {
+        Some(name) => Ok(dir.join(name)),
+        None => Err(format!("the load reads {}, which was not sent", name.display())),
+    })
 }
 
 /// Whether `name` is that of a file with this content. A name that leaves its folder never is.
 pub(crate) fn is_name_of(name: &str, content: &[u8]) -> bool {
-    let is_plain = !name.contains(['/', '\0']);
-    is_plain && name.split('.').next().is_some_and(|hash| hash == sha256(content))
+    is_plain(name) && name.split('.').next().is_some_and(|hash| hash == sha256(content))
+}
+
+/// Whether `name` stays in its folder.
+fn is_plain(name: &str) -> bool {
+    !name.contains(['/', '\0']) && ![".", ".."].contains(&name)
 }
 
 fn name_of(content: &[u8], path: &Path) -> String {
@@ -70,7 +83,11 @@ mod tests {
         assert!(name.ends_with(".txt") && is_name_of(name, content) && !is_name_of(name, b"other"), "{name}");
         assert!(!is_name_of(&format!("../{name}"), content));
         assert_eq!(spec.requests[0].path, format!("/{{pick:{name}}}"));
-        place_files(&mut spec, Path::new("/there"));
+        let mut other = spec.clone();
+        let refused = place_files(&mut other, Path::new("/there"), &BTreeMap::new()).unwrap_err();
+        assert!(refused.contains("was not sent"), "{refused}");
+        let sent = BTreeMap::from([(name.clone(), content.len() as u64)]);
+        place_files(&mut spec, Path::new("/there"), &sent).unwrap();
         assert_eq!(spec.requests[0].path, format!("/{{pick:/there/{name}}}"));
 
         spec.requests[0].path = "/{pick:/no/such}".into();

@@ -153,7 +153,7 @@ fn lost(why: &str) -> AgentFailure {
 }
 
 fn unexpected() -> AgentFailure {
-    failed("lost", "it answered out of turn".into(), "report this as a bug")
+    failed("lost", "it sent an unexpected message".into(), "report this as a bug")
 }
 
 fn failed(cause: &str, message: String, remedy: &str) -> AgentFailure {
@@ -213,7 +213,7 @@ mod tests {
             "agent b: it is lost: the connection was closed",
         );
         check(false, vec![(0, closed())], S, "agent a: it is lost: the connection was closed");
-        check(false, vec![(0, Said::Done(7))], S, "agent a: it answered out of turn");
+        check(false, vec![(0, Said::Done(7))], S, "agent a: it sent an unexpected message");
         check(
             false,
             vec![(0, Said::Prepared)],

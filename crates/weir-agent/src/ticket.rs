@@ -106,7 +106,11 @@ impl Ticket {
         let failed = |why: String| AgentError::Ticket { place: path.display().to_string(), why };
         let text = fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
         let ticket: Self =
-            serde_json::from_str(&text).map_err(|error| failed(format!("this is no ticket: {error}")))?;
+            serde_json::from_str(&text).map_err(|error| failed(format!("not a ticket: {error}")))?;
+        // It names folders.
+        if !ticket.run.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
+            return Err(failed(format!("`{}` is not the name of a run", ticket.run)));
+        }
         match ticket.client() {
             Ok(_) => Ok(ticket),
             Err(error) => Err(failed(error.to_string())),
@@ -119,9 +123,14 @@ impl Ticket {
     /// [`AgentError::File`].
     pub fn write(&self, path: &Path) -> Result<(), AgentError> {
         let text = serde_json::to_string_pretty(self).expect("a ticket is a tree of plain values");
-        let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
+        // A new file, so that the key never stands in one that others can read.
+        let mut beside = path.as_os_str().to_owned();
+        beside.push(".part");
+        let _ = fs::remove_file(&beside);
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside);
         let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
-        written.map_err(|source| AgentError::File { path: path.to_owned(), source })
+        let placed = written.and_then(|()| fs::rename(&beside, path));
+        placed.map_err(|source| AgentError::File { path: path.to_owned(), source })
     }
 
     /// TLS of an agent, and the name that the coordinator must prove.
@@ -176,7 +185,7 @@ mod tests {
 
         let text = fs::read_to_string(&path).unwrap();
         for (broken, expected) in [
-            (text[..text.len() / 2].to_owned(), "this is no ticket"),
+            (text[..text.len() / 2].to_owned(), "not a ticket"),
             (text.replace("BEGIN PRIVATE KEY", "BEGIN"), "certificates of the agents"),
         ] {
             fs::write(&path, broken).unwrap();

@@ -323,7 +323,7 @@ mod tests {
             assert!(guide.contains(&row), "docs/scenarios.md has no row {row:?}");
             assert!(field["description"].is_string(), "{name}");
         }
-        assert_eq!(fields.len(), 19);
+        assert_eq!(fields.len(), 20);
         let description = schema.get("description").and_then(Value::as_str).unwrap();
         assert!(!description.contains("METHOD"), "{description}");
     }

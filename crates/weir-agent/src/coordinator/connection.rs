@@ -10,21 +10,19 @@ use rustls::ServerConfig;
 use tokio::io::{ReadHalf, WriteHalf};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use weir_io::mono_ns;
 
 use super::{Event, Heard, Shared};
 use crate::clock::Exchange;
-use crate::link;
+use crate::link::{self, SILENCE_MAX, Silence};
 use crate::message::{FromAgent, Hello, PROTOCOL, ToAgent};
 use crate::round::Said;
 
 /// How long a handshake and the hello may take.
 const HELLO_MAX: Duration = Duration::from_secs(5);
-
-pub(crate) use crate::agent::SILENCE_MAX;
 
 /// How often clocks are compared.
 const PING_EVERY: Duration = Duration::from_secs(1);
@@ -76,7 +74,7 @@ async fn serve(
     let own = stream.local_addr().map_err(|error| error.to_string())?;
     let greeting = timeout(HELLO_MAX, async {
         let mut stream = acceptor.accept(stream).await.map_err(|error| error.to_string())?;
-        let hello = match link::read(&mut stream).await.map_err(|error| error.to_string())? {
+        let hello = match link::read(&mut stream, &Silence::now()).await.map_err(|error| error.to_string())? {
             Some(FromAgent::Hello(hello)) => hello,
             _ => return Err("it did not say who it is".to_owned()),
         };
@@ -119,12 +117,15 @@ async fn converse(
     mut orders: mpsc::UnboundedReceiver<ToAgent>,
 ) -> String {
     let (heard_in, mut heard) = mpsc::unbounded_channel();
-    let listening = tokio::spawn(listen(reader, heard_in));
+    let silence = Silence::now();
+    let listening = tokio::spawn(listen(reader, heard_in, silence.clone()));
     let mut pings = interval(PING_FIRST_EVERY);
     pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut pinged = 0;
-    let mut silent_at = Instant::now() + SILENCE_MAX;
     let why = loop {
+        let Some(left) = silence.left() else {
+            break format!("no data came from it for {} s", SILENCE_MAX.as_secs());
+        };
         let message = tokio::select! {
             order = orders.recv() => match order {
                 Some(order) => order,
@@ -140,7 +141,6 @@ async fn converse(
             }
             message = heard.recv() => match message {
                 Some(Ok((message, at_ns))) => {
-                    silent_at = Instant::now() + SILENCE_MAX;
                     let answers = hear(number, shared, message, at_ns);
                     let mut failed = None;
                     for answer in answers {
@@ -154,17 +154,13 @@ async fn converse(
                 Some(Err(why)) => break why,
                 None => break "the connection was closed".to_owned(),
             },
-            () = tokio::time::sleep_until(silent_at) => {
-                break format!("nothing is heard of it for {} s", SILENCE_MAX.as_secs());
-            }
+            () = tokio::time::sleep(left) => continue,
         };
         let is_last = message == ToAgent::Leave;
-        // A full socket must not hide that the agent is silent.
-        match timeout(SILENCE_MAX, link::write(&mut writer, &message)).await {
-            Ok(Ok(())) if is_last => break "the run has ended".to_owned(),
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => break error.to_string(),
-            Err(_) => break format!("it takes no message for {} s", SILENCE_MAX.as_secs()),
+        match link::write(&mut writer, &message).await {
+            Ok(()) if is_last => break "the run has ended".to_owned(),
+            Ok(()) => {}
+            Err(error) => break error.to_string(),
         }
     };
     listening.abort();
@@ -174,9 +170,13 @@ async fn converse(
 type Incoming = Result<(FromAgent, u64), String>;
 
 /// Reads messages, each with the time when it was there.
-async fn listen(mut reader: ReadHalf<TlsStream<TcpStream>>, heard: mpsc::UnboundedSender<Incoming>) {
+async fn listen(
+    mut reader: ReadHalf<TlsStream<TcpStream>>,
+    heard: mpsc::UnboundedSender<Incoming>,
+    silence: Silence,
+) {
     loop {
-        let message = match link::read(&mut reader).await {
+        let message = match link::read(&mut reader, &silence).await {
             Ok(Some(message)) => Ok((message, mono_ns())),
             Ok(None) => return,
             Err(error) => Err(error.to_string()),

@@ -114,8 +114,8 @@ impl Crew {
         let ticket = rig.work_dir().join("ticket");
         let (coordinator, seats) = match joining.place {
             Place::Own(_) => {
-                authority.ticket().write(&joining.ticket)?;
                 let coordinator = start(listener(joining.listen)?)?;
+                authority.ticket().write(&joining.ticket)?;
                 say(&own_words(joining, &coordinator));
                 (coordinator, Vec::new())
             }
@@ -154,6 +154,25 @@ impl Crew {
         agents.sort_by_key(|agent| processes.iter().position(|process| process.name() == agent.name));
         let namespaces = seats.into_iter().filter_map(|seat| seat.namespace).collect();
         Ok(Self { coordinator, agents, processes, namespaces })
+    }
+
+    /// Waits for agents of the user in the place of those that are gone.
+    ///
+    /// # Errors
+    /// [`CrewError::Agent`] if they do not come.
+    pub fn refill(&mut self, stop: &AtomicBool, say: &dyn Fn(&str)) -> Result<(), CrewError> {
+        let present = self.coordinator.agents();
+        let is_there = |agent: &AgentInfo| present.iter().any(|there| there.name == agent.name);
+        if !self.processes.is_empty() || self.agents.iter().all(is_there) {
+            return Ok(());
+        }
+        let count = self.agents.len();
+        say(&format!(
+            "waiting for agents in the place of those that are gone ({} of {count} are here)",
+            present.len()
+        ));
+        self.agents = self.coordinator.await_agents::<CrewError>(count, OWN_JOIN_MAX, stop, || Ok(()))?;
+        Ok(())
     }
 
     /// The agents, in the order of their shards.

@@ -147,7 +147,7 @@ impl RunningShard {
     }
 }
 
-/// What the generator says if it was told too late when to start.
+/// How the error of a generator begins that got its start too late.
 pub const LATE: &str = "cannot start at the planned time";
 
 /// The file whose existence says that the generator behind the gate `gate` is prepared.

@@ -49,8 +49,10 @@ impl<'a> Agents<'a> {
     /// Lets the agents go if one was lost; returns whether one was.
     pub(crate) fn give_up_lost(&self) -> bool {
         let is_lost = self.is_lost.replace(false);
-        if is_lost {
-            self.crew.replace(None);
+        // Those of the user are asked to join again, with the ticket that they have.
+        let mut crew = self.crew.borrow_mut();
+        if is_lost && crew.as_ref().is_some_and(|(place, _)| !matches!(place, Place::Own(_))) {
+            *crew = None;
         }
         is_lost
     }
@@ -74,7 +76,8 @@ impl Lab<'_> {
             };
             *crew = Some((place, Crew::start(self.rig, &joining, &|words| self.observer.note(words))?));
         }
-        let Some((_, crew)) = crew.as_ref() else { return Ok(LoadFrom::default()) };
+        let Some((_, crew)) = crew.as_mut() else { return Ok(LoadFrom::default()) };
+        crew.refill(self.stop, &|words| self.observer.note(words))?;
         let reached_at = match place {
             Place::Own(_) => crew.agents().first().map(|agent| agent.reached_at),
             Place::Local(_) | Place::Namespaces(_) => None,
@@ -100,9 +103,7 @@ impl LoadRunner<'_> {
         disturbances.start(&mut self.context(task.name, &sampler))?;
         let (stop, warmup) = (self.stop, Duration::from_nanos(spec.warmup_ns));
         let mut sustained_at = None;
-        // Of the cell, and not of an agent.
-        let mut is_own = false;
-        let ran = crew.run(spec, stop, &mut |look| {
+        let ran = crew.run::<Failed>(spec, stop, &mut |look| {
             if let Look::Starts(at_ns) = look {
                 let at = Instant::now() + Duration::from_nanos(at_ns.saturating_sub(mono_ns())) + warmup;
                 sampler.look_at_neighbours(at.checked_sub(NEIGHBOURS_BEFORE).unwrap_or(at));
@@ -111,15 +112,14 @@ impl LoadRunner<'_> {
             let polled = sustained_at.map_or(Ok(LOOK_EVERY), |at| {
                 disturbances.poll(&mut self.context(task.name, &sampler), at, LOOK_EVERY)
             });
-            let looked = polled.and_then(|_| self.look_at_processes());
-            is_own |= looked.is_err();
-            looked
+            polled.and_then(|_| self.look_at_processes()).map_err(Failed::Cell)
         });
         let undone = match ran {
             Ok(measured) => disturbances.undo(&mut self.context(task.name, &sampler)).map(|()| measured),
-            Err(error) => {
-                agents.is_lost.set(!is_own && !matches!(error, CellError::Stopped));
-                Err(error)
+            Err(Failed::Cell(error)) => Err(error),
+            Err(Failed::Crew(error)) => {
+                agents.is_lost.set(matches!(error, CrewError::Round(_) | CrewError::Rig(_)));
+                Err(error.into())
             }
         };
         let samples = sampler.finish();
@@ -140,6 +140,20 @@ fn parts(crew: &Crew, measured: &[Measured]) -> (Vec<Part>, Vec<(String, Usage)>
         |of: &Measured| Part { name: of.agent.clone(), role: Role::Generator, ..of.report.part.clone() };
     let used = |of: &Measured| Some((of.agent.clone(), of.report.usage.clone()?));
     (measured.iter().map(part).collect(), measured.iter().filter_map(used).collect())
+}
+
+/// Why a load over all agents gave nothing.
+enum Failed {
+    /// What is of the cell.
+    Cell(CellError),
+    /// What is of the agents.
+    Crew(CrewError),
+}
+
+impl From<CrewError> for Failed {
+    fn from(error: CrewError) -> Self {
+        Self::Crew(error)
+    }
 }
 
 impl From<CrewError> for CellError {

@@ -104,10 +104,10 @@ impl Lab<'_> {
         gateway: &str,
         cell: &mut Cell,
     ) -> Result<Processes, CellError> {
+        let from = self.load_from(scenario)?;
         if scenario.is_elsewhere() {
             return self.reach(scenario, gateway, cell);
         }
-        let from = self.load_from(scenario)?;
         let network =
             CellNetwork::new(scenario.network(), self.rig, self.ports, !is_baseline(gateway), from)?;
         let site = CellSite { dir, scenario, network: &network };

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +16,9 @@ use crate::namespace::is_interface_prefix;
 
 /// Names the folder for ledgers and the host lock.
 pub(crate) const STATE_DIR_VARIABLE: &str = "WEIR_STATE_DIR";
+
+/// A ledger without entries that is younger than this is about to get its first.
+const NEW: Duration = Duration::from_secs(10);
 
 /// One line of a ledger.
 #[derive(Debug, Serialize, Deserialize)]
@@ -124,6 +128,10 @@ pub(crate) fn clean_leftovers(state_dir: &Path) {
         files.flatten().map(|file| file.path()).filter(|path| path.extension() == Some("ledger".as_ref()));
     for path in ledgers {
         let entries = read(&path);
+        if entries.is_empty() && is_new(&path) {
+            // An agent beside this run is about to write who it is.
+            continue;
+        }
         let alive = |wanted: fn(&Entry) -> Option<&ProcessId>| {
             entries.iter().filter_map(wanted).any(ProcessId::is_alive)
         };
@@ -136,6 +144,12 @@ pub(crate) fn clean_leftovers(state_dir: &Path) {
             clean(&path);
         }
     }
+}
+
+/// Whether a file was written just now.
+fn is_new(path: &Path) -> bool {
+    let modified = fs::metadata(path).and_then(|file| file.modified());
+    modified.is_ok_and(|at| at.elapsed().is_ok_and(|age| age < NEW))
 }
 
 /// The folder for ledgers and the lock: private to the user, and the same for all runs of the user on this host.
