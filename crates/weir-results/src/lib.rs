@@ -14,16 +14,14 @@ mod hist;
 mod host;
 mod left_out;
 mod load;
-mod merge;
 mod pilot;
 mod route_change;
 mod run;
 mod search;
-mod shard;
+mod shards;
 mod slow;
 #[cfg(feature = "store")]
 mod store;
-mod sums;
 mod verdict;
 pub mod words;
 
@@ -37,16 +35,14 @@ pub use hist::*;
 pub use host::*;
 pub use left_out::*;
 pub use load::*;
-pub use merge::{MergeError, merge};
 pub use pilot::*;
 pub use route_change::*;
 pub use run::*;
 pub use search::*;
-pub use shard::*;
+pub use shards::*;
 pub use slow::*;
 #[cfg(feature = "store")]
 pub use store::*;
-pub use sums::{add_counts, add_routes};
 pub use verdict::*;
 
 /// Version of every JSON document and database row that holds these types.

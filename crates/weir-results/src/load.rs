@@ -7,6 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{BoundBy, Distributions, Histogram, LeftOut, ShardResult, Verdicts};
 
+mod sums;
+
+pub use sums::{add_counts, add_routes};
+
 /// The arrival model (`docs/method.md#arrival-model`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]

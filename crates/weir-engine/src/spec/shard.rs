@@ -1,6 +1,5 @@
 //! The part of a load that one of several machines carries.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_results::words::counted;
 
@@ -29,7 +28,7 @@ const START_AHEAD_MAX_NS: u64 = 600 * 1_000_000_000;
 ///   `{seq}`, `{uuid}`, tokens, domains and the entries of a recorded session go by this number, so names are unique. If
 ///   the number of tokens or domains has a factor in common with `of`, each machine has some of them only.
 /// - *Think times*, names of TLS sessions and their resumption are drawn from (seed, index).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ShardSpec {
     /// Which of the parts, from 0.

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use weir_document::{Pause, Rate};
-use weir_engine::{EngineError, LoadSpec, ModelSpec, ShardSpec, Spacing, StepSpec, run};
+use weir_engine::{EngineError, LoadSpec, ModelSpec, ShardSpec, Spacing, StepSpec, TlsSpec, run};
+use weir_origin::OriginSpec;
 use weir_results::{LoadRecord, ShardRecord, merge};
 
 use crate::load::{MS, check, closed, drive, get, open};
@@ -217,4 +218,23 @@ fn a_load_that_is_stopped_before_its_planned_start_sends_nothing() {
         check(&spec, &record);
         assert_eq!((record.whole.scheduled, peer.requests()), (0, 0));
     }
+}
+
+#[test]
+fn tls_handshakes_of_all_shards_are_summarized_together() {
+    let made = weir_origin::TlsSpec::Made { domains: vec!["peer.example".into()], is_expired: false };
+    let spec = OriginSpec { tls: Some(made), ..OriginSpec::at(([127, 0, 0, 1], 0).into()) };
+    let origin = weir_origin::start(&spec).unwrap();
+    let tls = TlsSpec { sni: Some("peer.example".into()), insecure: true, ..TlsSpec::default() };
+    let spec = LoadSpec { tls: Some(tls), connections: 7, ..closed(origin.address(), 200) };
+    let records = drive_shards(&spec, 3);
+    let record = merged(&spec, &records);
+    let tls = record.result.tls.unwrap();
+    assert_eq!((tls.handshakes, tls.failed, record.whole.sent), (7, 0, 200));
+    assert_eq!(tls.negotiated.values().sum::<u64>(), 7);
+    let before = |record: &LoadRecord| record.distributions.clone().unwrap().handshakes_before.unwrap();
+    let handshakes = records.iter().map(|record| before(record).decode().unwrap().len());
+    assert_eq!(handshakes.collect::<Vec<_>>(), [3, 2, 2]);
+    let slowest_ns = records.iter().map(|record| before(record).decode().unwrap().max()).max();
+    assert_eq!(tls.handshake_ns.max, slowest_ns);
 }

@@ -14,7 +14,12 @@ mod tests;
 
 pub use error::MergeError;
 
-use crate::{Histogram, LoadRecord, Requests, RouteResult, ShardRecord, ShardResult, StepRecord, add_routes};
+use hdrhistogram::Histogram as Hdr;
+
+use crate::{
+    Histogram, HistogramError, LoadRecord, Requests, RouteResult, ShardRecord, ShardResult, StepRecord,
+    add_routes,
+};
 use error::unreadable;
 use phase::Phase;
 use result::Measured;
@@ -130,13 +135,26 @@ fn requests<'a>(books: impl Iterator<Item = &'a Requests>) -> Requests {
 
 /// The sum of one histogram of each shard, by the names of their agents.
 fn histogram<'a>(
-    mut parts: impl Iterator<Item = (&'a str, &'a Histogram)>,
+    parts: impl Iterator<Item = (&'a str, &'a Histogram)>,
     name: &'static str,
 ) -> Result<Histogram, MergeError> {
-    let Some((_, first)) = parts.next() else { return Err(MergeError::Empty) };
-    let mut sum = first.clone();
+    Ok(Histogram::encode(&decoded_sum(parts, name)?))
+}
+
+/// The same, decoded.
+fn decoded_sum<'a>(
+    parts: impl Iterator<Item = (&'a str, &'a Histogram)>,
+    name: &'static str,
+) -> Result<Hdr<u64>, MergeError> {
+    let mut sum: Option<Hdr<u64>> = None;
     for (agent, part) in parts {
-        sum.add(part).map_err(|source| unreadable(agent, name, source))?;
+        let part = part.decode().map_err(|source| unreadable(agent, name, source))?;
+        match &mut sum {
+            None => sum = Some(part),
+            Some(sum) => sum
+                .add(&part)
+                .map_err(|error| unreadable(agent, name, HistogramError::Encoding(format!("{error:?}"))))?,
+        }
     }
-    Ok(sum)
+    sum.ok_or(MergeError::Empty)
 }

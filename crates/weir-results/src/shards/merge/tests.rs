@@ -441,6 +441,12 @@ fn records_that_do_not_belong_together_are_refused_by_name() {
         "shard `agent-2`: the histogram of the latency has other bounds than weir's",
     );
     check_refused(
+        |shard| {
+            shard.record.distributions.as_mut().unwrap().connection_wait = Some(Histogram::encode(&coarse));
+        },
+        "shard `agent-2`: the histogram of the wait for a connection has other bounds than weir's",
+    );
+    check_refused(
         |shard| shard.record.service_time = serde_json::from_str("\"!\"").unwrap(),
         "shard `agent-2`: cannot read the histogram of the service time: the histogram is not base64: \
          Invalid symbol 33, offset 0.",

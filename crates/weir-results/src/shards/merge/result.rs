@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::error::MergeError;
-use super::{histogram, requests};
+use super::{decoded_sum, requests};
 use crate::{
     Bytes, CpuSeconds, Distributions, Errors, Histogram, Http2Result, LoadResult, Reason, ShardRecord,
     TimesNs, TlsResult, Verdicts, add_counts,
@@ -62,7 +62,7 @@ pub(super) fn merged(shards: &[Measured<'_>], duration_s: f64) -> Result<LoadRes
     let results = || shards.iter().map(|shard| shard.result);
     let requests = requests(results().map(|result| &result.requests));
     let unanswered = requests.unanswered();
-    let unsent = requests.scheduled - requests.sent;
+    let unsent = requests.scheduled.saturating_sub(requests.sent);
     let completed: u64 = shards.iter().map(Measured::completed_in_phase).sum();
     let latency = times(shards, "latency", unanswered, |shard| Some(shard.latency))?;
     let service_time = times(shards, "service time", unanswered, |shard| shard.service_time)?;
@@ -98,9 +98,7 @@ pub(super) fn times<'a>(
 ) -> Result<Option<TimesNs>, MergeError> {
     let parts: Option<Vec<_>> = shards.iter().map(|shard| Some((shard.agent, of(shard)?))).collect();
     let Some(parts) = parts else { return Ok(None) };
-    let sum = histogram(parts.into_iter(), name)?;
-    let decoded = sum.decode().map_err(|source| super::unreadable(shards[0].agent, name, source))?;
-    Ok(Some(TimesNs::of(&decoded, unanswered)))
+    Ok(Some(TimesNs::of(&decoded_sum(parts.into_iter(), name)?, unanswered)))
 }
 
 fn bytes(parts: impl Iterator<Item = Bytes>) -> Bytes {
@@ -161,11 +159,8 @@ fn handshake_ns(shards: &[Measured<'_>]) -> Result<TimesNs, MergeError> {
     for of in kinds {
         let parts = shards.iter().filter_map(|shard| Some((shard.agent, of(shard.distributions?)?)));
         let parts: Vec<_> = parts.collect();
-        if let Some(&(agent, _)) = parts.first() {
-            let sum = histogram(parts.into_iter(), "TLS handshakes")?;
-            let decoded =
-                sum.decode().map_err(|source| super::unreadable(agent, "TLS handshakes", source))?;
-            return Ok(TimesNs::of(&decoded, 0));
+        if !parts.is_empty() {
+            return Ok(TimesNs::of(&decoded_sum(parts.into_iter(), "TLS handshakes")?, 0));
         }
     }
     Ok(TimesNs::default())

@@ -5,6 +5,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{CpuSeconds, Errors, GeneratorEvidence, Histogram, LoadRecord, Requests, TimesNs, Verdicts};
 
+mod merge;
+
+pub use merge::{MergeError, merge};
+
 /// Distributions of which a record keeps quantiles only. Quantiles cannot be added, so the record of a shard carries
 /// these too, and [`crate::merge`] takes them out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -24,6 +28,22 @@ pub struct Distributions {
     /// TLS handshakes of connections that were opened under load; `None` if there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handshakes_under_load: Option<Histogram>,
+}
+
+impl Distributions {
+    /// All that there are, by what they are of.
+    pub(crate) fn by_name(&self) -> impl Iterator<Item = (&'static str, &Histogram)> {
+        // Without `..`, so that a new one cannot be forgotten.
+        let Self { service_time, lateness, connection_wait, handshakes_before, handshakes_under_load } = self;
+        let all = [
+            ("service time of a step", service_time),
+            ("lateness of a step", lateness),
+            ("wait for a connection", connection_wait),
+            ("TLS handshakes before the load", handshakes_before),
+            ("TLS handshakes under load", handshakes_under_load),
+        ];
+        all.into_iter().filter_map(|(name, histogram)| Some((name, histogram.as_ref()?)))
+    }
 }
 
 /// The record of one shard, with what its coordinator knows of it. All shards of a load have the same

@@ -11,8 +11,8 @@ pub(super) fn merged(
     wall_s: f64,
 ) -> Result<GeneratorEvidence, MergeError> {
     let parts = || shards.iter().map(|shard| &shard.record.generator);
-    let unsent =
-        measured.iter().map(|shard| shard.result.requests.scheduled - shard.result.requests.sent).sum();
+    let requests = || measured.iter().map(|shard| &shard.result.requests);
+    let unsent = requests().map(|requests| requests.scheduled.saturating_sub(requests.sent)).sum();
     let has_runqueue = parts().all(|part| part.worker_runqueue_s.len() == part.worker_cpu_s.len());
     Ok(GeneratorEvidence {
         workers: parts().map(|part| part.workers).sum(),

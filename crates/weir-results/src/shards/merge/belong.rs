@@ -6,8 +6,8 @@ use std::fmt::Display;
 use super::error::{MergeError, unreadable};
 use super::phase::warmup_ns;
 use crate::{
-    ArrivalModel, HISTOGRAM_DIGITS, HISTOGRAM_HIGH_NS, HISTOGRAM_LOW_NS, Histogram, LoadRecord, LoadResult,
-    Protocol, ShardRecord,
+    ArrivalModel, Distributions, HISTOGRAM_DIGITS, HISTOGRAM_HIGH_NS, HISTOGRAM_LOW_NS, Histogram,
+    LoadRecord, LoadResult, Protocol, ShardRecord,
 };
 
 /// Durations that differ by less are the same: records keep seconds in binary.
@@ -97,8 +97,8 @@ fn check_pair(pair: &Pair<'_>) -> Result<(), MergeError> {
 
 /// Whether a record is whole and in weir's own form.
 fn check_alone(shard: &ShardRecord) -> Result<(), MergeError> {
-    let LoadRecord { result, whole, latency, service_time, lateness, seconds, routes, steps, .. } =
-        &shard.record;
+    let LoadRecord { result, whole, latency, service_time, lateness, .. } = &shard.record;
+    let LoadRecord { seconds, routes, steps, distributions, .. } = &shard.record;
     let of_steps = steps.iter().map(|step| &step.result);
     let books = of_steps.chain([result]).map(|LoadResult { requests, .. }| requests).chain([whole]);
     if !books.into_iter().all(crate::Requests::balance) {
@@ -109,6 +109,10 @@ fn check_alone(shard: &ShardRecord) -> Result<(), MergeError> {
     let by_second = seconds.iter().map(|second| ("latency of a second", &second.latency));
     let by_step = steps.iter().map(|step| ("latency of a step", &step.latency));
     for (what, histogram) in of_load.into_iter().chain(late).chain(by_second).chain(by_step) {
+        check_bounds(shard, what, histogram, true)?;
+    }
+    let kept = steps.iter().filter_map(|step| step.distributions.as_ref()).chain(distributions);
+    for (what, histogram) in kept.flat_map(Distributions::by_name) {
         check_bounds(shard, what, histogram, true)?;
     }
     for times in routes.iter().flat_map(|route| route.by_class.values()) {

@@ -1,0 +1,46 @@
+//! Merges the series of shards, aligned by their offset from each shard's own start.
+
+use super::error::MergeError;
+use super::histogram;
+use crate::{LoadSecond, ShardRecord};
+
+/// The series of all shards.
+///
+/// A load that ends by time has the same intervals on every shard. The last ones of a drain, and those of a load that
+/// ends by a count, are as long as a shard needed; they are added to the interval of the longest series in which they
+/// start, so that every request is counted once.
+pub(super) fn merged(shards: &[ShardRecord]) -> Result<Vec<LoadSecond>, MergeError> {
+    let longest = shards.iter().max_by(|a, b| end_s(a).total_cmp(&end_s(b)));
+    let Some(longest) = longest.map(|shard| &shard.record.seconds) else { return Ok(Vec::new()) };
+    let mut parts: Vec<Vec<(&str, &LoadSecond)>> = vec![Vec::new(); longest.len()];
+    for shard in shards {
+        for second in &shard.record.seconds {
+            let begun = longest.partition_point(|interval| interval.t_s <= second.t_s);
+            // An empty series is the longest only if no interval has a length.
+            if let Some(parts) = parts.get_mut(begun.saturating_sub(1)) {
+                parts.push((&shard.agent, second));
+            }
+        }
+    }
+    longest.iter().zip(&parts).map(|(interval, parts)| sum(interval, parts)).collect()
+}
+
+fn end_s(shard: &ShardRecord) -> f64 {
+    shard.record.seconds.iter().map(|second| second.t_s + second.length_s).fold(0.0, f64::max)
+}
+
+/// The sum of the parts of an interval.
+fn sum(interval: &LoadSecond, parts: &[(&str, &LoadSecond)]) -> Result<LoadSecond, MergeError> {
+    let count = |of: fn(&LoadSecond) -> u64| parts.iter().map(|(_, second)| of(second)).sum();
+    let latencies = parts.iter().map(|(agent, second)| (*agent, &second.latency));
+    Ok(LoadSecond {
+        t_s: interval.t_s,
+        length_s: interval.length_s,
+        sustained: interval.sustained,
+        sent: count(|second| second.sent),
+        completed: count(|second| second.completed),
+        unexpected: count(|second| second.unexpected),
+        lost: count(|second| second.lost),
+        latency: histogram(latencies, "latency of a second")?,
+    })
+}
