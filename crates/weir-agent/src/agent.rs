@@ -1,4 +1,4 @@
-//! The agent's side: joins a run, prepares and starts what it is told, and reports what came of it.
+//! The agent's side: joins a run, prepares and starts its shard of each load, and reports the result.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rustls::pki_types::ServerName;
-use tokio::io::{ReadHalf, WriteHalf};
+use tokio::io::WriteHalf;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
@@ -19,7 +19,7 @@ use weir_io::mono_ns;
 use weir_results::LoadSecond;
 
 use crate::files::{is_name_of, place_files};
-use crate::link::{self, SILENCE_MAX, Silence};
+use crate::link::{self, Incoming, SILENCE_MAX, Silence};
 use crate::message::{AgentFailure, Assignment, FromAgent, Hello, ShardReport, ToAgent};
 use crate::{AgentError, Ticket};
 
@@ -109,7 +109,7 @@ async fn take_part(options: &Options, work: &mut dyn Work, stop: &AtomicBool) ->
     }
     let (reader, writer) = tokio::io::split(stream);
     let (heard_in, heard) = mpsc::unbounded_channel();
-    let listening = tokio::spawn(listen(reader, heard_in, silence.clone()));
+    let listening = tokio::spawn(link::listen(reader, heard_in, silence.clone()));
     let session =
         Session { dir: &options.dir, work, writer, waiting: None, active: None, is_prepared: false };
     let ended = session.run(heard, &silence, stop).await;
@@ -149,27 +149,6 @@ async fn try_connect(
     connector.connect(name.clone(), stream).await
 }
 
-type Incoming = Result<(ToAgent, u64), String>;
-
-/// Reads messages, each with the time when it was there.
-async fn listen(
-    mut reader: ReadHalf<TlsStream<TcpStream>>,
-    heard: mpsc::UnboundedSender<Incoming>,
-    silence: Silence,
-) {
-    loop {
-        let message = match link::read(&mut reader, &silence).await {
-            Ok(Some(message)) => Ok((message, mono_ns())),
-            Ok(None) => Err("the connection was closed".to_owned()),
-            Err(error) => Err(error.to_string()),
-        };
-        let is_last = message.is_err();
-        if heard.send(message).is_err() || is_last {
-            return;
-        }
-    }
-}
-
 struct Session<'a> {
     dir: &'a Path,
     work: &'a mut dyn Work,
@@ -184,7 +163,7 @@ struct Session<'a> {
 impl Session<'_> {
     async fn run(
         mut self,
-        mut heard: mpsc::UnboundedReceiver<Incoming>,
+        mut heard: mpsc::UnboundedReceiver<Incoming<ToAgent>>,
         silence: &Silence,
         stop: &AtomicBool,
     ) -> Result<(), AgentError> {
@@ -258,12 +237,8 @@ impl Session<'_> {
     }
 
     fn keep(&self, name: &str, content: &str) -> Result<(), AgentFailure> {
-        let failed = |message: String| AgentFailure {
-            cause: "files".into(),
-            message,
-            remedy: format!("check the free space and the rights of {}", self.dir.display()),
-            log_tail: String::new(),
-        };
+        let remedy = format!("check the free space and the rights of {}", self.dir.display());
+        let failed = |message: String| AgentFailure::new("files", message, &remedy);
         let content = STANDARD.decode(content).map_err(|error| failed(error.to_string()))?;
         if !is_name_of(name, &content) {
             return Err(failed(format!("the file {name} came with another content")));
@@ -277,8 +252,7 @@ impl Session<'_> {
         let Some(mut assignment) = self.waiting.take() else { return Ok(()) };
         self.is_prepared = false;
         if let Err(message) = place_files(&mut assignment.spec, self.dir, &assignment.files) {
-            let (cause, remedy) = ("files".into(), "report this as a bug".into());
-            return self.fail(AgentFailure { cause, message, remedy, log_tail: String::new() }).await;
+            return self.fail(AgentFailure::new("files", message, "report this as a bug")).await;
         }
         match self.work.prepare(&assignment.spec) {
             Ok(()) => Ok(()),

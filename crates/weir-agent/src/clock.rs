@@ -79,11 +79,6 @@ impl ClockOffset {
     pub fn of_agent(&self, coordinator_ns: u64) -> u64 {
         coordinator_ns.saturating_add_signed(self.offset_ns)
     }
-
-    /// The coordinator's time at `agent_ns`.
-    pub fn of_coordinator(&self, agent_ns: u64) -> u64 {
-        agent_ns.saturating_add_signed(-self.offset_ns)
-    }
 }
 
 #[cfg(test)]
@@ -110,11 +105,9 @@ mod tests {
                 clocks.add(exchange(10_000_000_000, offset_ns, there_ns, back_ns));
                 let found = clocks.offset(10_002_000_000).unwrap();
                 assert!(found.offset_ns.abs_diff(offset_ns) <= found.bound_ns, "{offset_ns}: {found:?}");
-                let there = found.of_agent(5_000);
-                assert_eq!(
-                    found.of_coordinator(there.max(5_000)),
-                    there.max(5_000).saturating_add_signed(-found.offset_ns)
-                );
+                let coordinator_ns = 10_000_000_000_000;
+                let agent_ns = coordinator_ns + found.offset_ns;
+                assert_eq!(found.of_agent(coordinator_ns as u64), agent_ns as u64);
             }
         }
     }

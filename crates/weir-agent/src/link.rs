@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::timeout;
 use weir_io::mono_ns;
 
@@ -68,6 +69,28 @@ pub(crate) async fn read<T: DeserializeOwned>(
         silence.touch();
     }
     serde_json::from_slice(&text).map(Some).map_err(|error| invalid(format!("an unknown message: {error}")))
+}
+
+/// What a reader hands on: a message with the time when it was there, or why no more can come.
+pub(crate) type Incoming<T> = Result<(T, u64), String>;
+
+/// Hands on the messages of `reader` until one side ends the connection.
+pub(crate) async fn listen<T: DeserializeOwned>(
+    mut reader: impl AsyncRead + Unpin,
+    heard: UnboundedSender<Incoming<T>>,
+    silence: Silence,
+) {
+    loop {
+        let message = match read(&mut reader, &silence).await {
+            Ok(Some(message)) => Ok((message, mono_ns())),
+            Ok(None) => Err("the connection was closed".to_owned()),
+            Err(error) => Err(error.to_string()),
+        };
+        let is_last = message.is_err();
+        if heard.send(message).is_err() || is_last {
+            return;
+        }
+    }
 }
 
 /// Writes a message. The other side must take something at least every [`SILENCE_MAX`].

@@ -102,3 +102,11 @@ pub struct AgentFailure {
     /// The end of the generator's log.
     pub log_tail: String,
 }
+
+impl AgentFailure {
+    /// A failure without a log.
+    pub fn new(cause: &str, message: impl Into<String>, remedy: &str) -> Self {
+        let (cause, remedy) = (cause.to_owned(), remedy.to_owned());
+        Self { cause, message: message.into(), remedy, log_tail: String::new() }
+    }
+}

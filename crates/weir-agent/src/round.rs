@@ -143,21 +143,20 @@ impl<R> Round<R> {
                 format!("it did not open its connections within {} s{more}", PREPARE_MAX_NS / 1_000_000_000)
             }
         };
-        Some(RoundFailure { agent: (*first).to_owned(), failure: failed("stuck", message, "see its log") })
+        Some(RoundFailure {
+            agent: (*first).to_owned(),
+            failure: AgentFailure::new("stuck", message, "see its log"),
+        })
     }
 }
 
 fn lost(why: &str) -> AgentFailure {
     let remedy = "check that the machine runs and is reachable, and look at the agent's own messages";
-    failed("lost", format!("it is lost: {why}"), remedy)
+    AgentFailure::new("lost", format!("it is lost: {why}"), remedy)
 }
 
 fn unexpected() -> AgentFailure {
-    failed("lost", "it sent an unexpected message".into(), "report this as a bug")
-}
-
-fn failed(cause: &str, message: String, remedy: &str) -> AgentFailure {
-    AgentFailure { cause: cause.into(), message, remedy: remedy.into(), log_tail: String::new() }
+    AgentFailure::new("lost", "it sent an unexpected message", "report this as a bug")
 }
 
 #[cfg(test)]

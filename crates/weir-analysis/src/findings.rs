@@ -31,6 +31,7 @@ use crate::headroom::Headroom;
 use crate::points::Point;
 use crate::points::grouping::Group;
 
+pub use added_latency::RIG;
 pub use failover::{FaultCourse, FaultStage, Faults, StageFault};
 pub use limits_and_starts::{CarriedLoad, CarriedRow, ManyDomains, StartRow, Starts};
 pub use model::{Better, Column, Compared, Finding, KEEP, Place, Row, Table, Unit, Value};

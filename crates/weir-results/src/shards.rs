@@ -92,3 +92,23 @@ pub struct ShardResult {
     /// What the shard's generator knows about itself, for the verdicts: workers, their CPU time, unsent requests.
     pub generator: GeneratorEvidence,
 }
+
+impl ShardResult {
+    /// The row of a shard with this record, from an agent of this name.
+    pub fn of(agent: &str, record: &LoadRecord, start_offset_ns: i64, clock_bound_ns: u64) -> Self {
+        let LoadRecord { result, generator, .. } = record;
+        Self {
+            agent: agent.to_owned(),
+            start_offset_ns,
+            clock_bound_ns,
+            requests: result.requests,
+            rate_per_s: result.rate_per_s,
+            latency_ns: result.latency_ns,
+            lateness_ns: result.lateness_ns,
+            errors: result.errors,
+            cpu_s: result.cpu_s,
+            verdicts: result.verdicts.clone(),
+            generator: generator.clone(),
+        }
+    }
+}

@@ -1,5 +1,6 @@
 //! The connection to one agent: its hello, its clock, and what it says.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -118,7 +119,7 @@ async fn converse(
 ) -> String {
     let (heard_in, mut heard) = mpsc::unbounded_channel();
     let silence = Silence::now();
-    let listening = tokio::spawn(listen(reader, heard_in, silence.clone()));
+    let listening = tokio::spawn(link::listen(reader, heard_in, silence.clone()));
     let mut pings = interval(PING_FIRST_EVERY);
     pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut pinged = 0;
@@ -141,14 +142,9 @@ async fn converse(
             }
             message = heard.recv() => match message {
                 Some(Ok((message, at_ns))) => {
-                    let answers = hear(number, shared, message, at_ns);
-                    let mut failed = None;
-                    for answer in answers {
-                        failed = link::write(&mut writer, &answer).await.err();
-                    }
-                    match failed {
-                        Some(error) => break error.to_string(),
-                        None => continue,
+                    match answer(&mut writer, hear(number, shared, message, at_ns)).await {
+                        Ok(()) => continue,
+                        Err(error) => break error.to_string(),
                     }
                 }
                 Some(Err(why)) => break why,
@@ -167,25 +163,11 @@ async fn converse(
     why
 }
 
-type Incoming = Result<(FromAgent, u64), String>;
-
-/// Reads messages, each with the time when it was there.
-async fn listen(
-    mut reader: ReadHalf<TlsStream<TcpStream>>,
-    heard: mpsc::UnboundedSender<Incoming>,
-    silence: Silence,
-) {
-    loop {
-        let message = match link::read(&mut reader, &silence).await {
-            Ok(Some(message)) => Ok((message, mono_ns())),
-            Ok(None) => return,
-            Err(error) => Err(error.to_string()),
-        };
-        let is_last = message.is_err();
-        if heard.send(message).is_err() || is_last {
-            return;
-        }
+async fn answer(writer: &mut WriteHalf<TlsStream<TcpStream>>, answers: Vec<ToAgent>) -> io::Result<()> {
+    for answer in answers {
+        link::write(writer, &answer).await?;
     }
+    Ok(())
 }
 
 /// Takes a message of agent `number`; returns the answers to it.

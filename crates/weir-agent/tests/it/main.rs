@@ -64,8 +64,7 @@ impl Work for Scripted {
 }
 
 fn failure(message: &str) -> AgentFailure {
-    let (cause, remedy, log_tail) = ("disk-full".into(), String::new(), String::new());
-    AgentFailure { cause, message: message.into(), remedy, log_tail }
+    AgentFailure::new("disk-full", message, "")
 }
 
 /// A report with the record of a real load that reaches nobody.

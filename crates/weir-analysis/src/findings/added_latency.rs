@@ -16,7 +16,7 @@ pub(super) const FINDER: Finder =
     Finder { key: "added-latency", columns: &[&DIFFERENCES, &COSTS, &REPEATS], find };
 
 /// The row between the two direct cells, in the place of a gateway.
-const RIG: &str = "the rig (A/A)";
+pub const RIG: &str = "the rig (A/A)";
 
 /// The quantiles that a table of differences has, from its third column.
 const SHOWN: [&str; 5] = ["mean", "p50", "p90", "p99", "p999"];

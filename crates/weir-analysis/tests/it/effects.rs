@@ -319,20 +319,7 @@ fn shards_that_start_apart_move_throughput_and_cpu_by_the_share_of_the_phase() {
 }
 
 fn shard(record: &LoadRecord, start_offset_ns: i64) -> ShardResult {
-    let result = &record.result;
-    ShardResult {
-        agent: format!("agent-{start_offset_ns}"),
-        start_offset_ns,
-        clock_bound_ns: 0,
-        requests: result.requests,
-        rate_per_s: result.rate_per_s,
-        latency_ns: result.latency_ns,
-        lateness_ns: result.lateness_ns,
-        errors: result.errors,
-        cpu_s: result.cpu_s,
-        verdicts: result.verdicts.clone(),
-        generator: record.generator.clone(),
-    }
+    ShardResult::of(&format!("agent-{start_offset_ns}"), record, start_offset_ns, 0)
 }
 
 #[test]

@@ -6,5 +6,5 @@ mod place;
 mod work;
 
 pub use crew::{Crew, CrewError, Joining};
-pub use place::{AGENTS_MAX, Place};
-pub use work::{LATE, ShardWork, prepared_mark};
+pub use place::Place;
+pub use work::{ShardWork, prepared_mark};

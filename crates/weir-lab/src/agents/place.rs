@@ -6,7 +6,7 @@ use std::str::FromStr;
 use weir_document::as_word;
 
 /// The most agents of a run.
-pub const AGENTS_MAX: u32 = 256;
+const AGENTS_MAX: u32 = 256;
 
 const FORMS: &str = "use local:N, netns:N or agents:N with 1 to 256 agents, like netns:2";
 

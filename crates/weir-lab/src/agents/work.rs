@@ -148,7 +148,7 @@ impl RunningShard {
 }
 
 /// How the error of a generator begins that got its start too late.
-pub const LATE: &str = "cannot start at the planned time";
+const LATE: &str = "cannot start at the planned time";
 
 /// The file whose existence says that the generator behind the gate `gate` is prepared.
 pub fn prepared_mark(gate: &Path) -> PathBuf {
@@ -173,20 +173,14 @@ impl Seconds {
 }
 
 fn failure(error: &CellError) -> AgentFailure {
-    let said = |cause: &str, message: String, remedy: &str| AgentFailure {
-        cause: cause.into(),
-        message,
-        remedy: remedy.into(),
-        log_tail: String::new(),
-    };
     match error {
-        CellError::Failed(outcome) => match outcome {
-            CellOutcome::Failed { cause, message, remedy, log_tail } => {
-                AgentFailure { log_tail: log_tail.clone(), ..said(cause, message.clone(), remedy) }
-            }
-            CellOutcome::Measured { .. } => said("generator", "it has no result".into(), ""),
-        },
-        CellError::Refused { part, why } => said("service", format!("{part}: {why}"), ""),
-        CellError::Stopped => said("stopped", "it was stopped".into(), ""),
+        CellError::Failed(CellOutcome::Failed { cause, message, remedy, log_tail }) => {
+            AgentFailure { log_tail: log_tail.clone(), ..AgentFailure::new(cause, message, remedy) }
+        }
+        CellError::Failed(CellOutcome::Measured { .. }) => {
+            AgentFailure::new("generator", "it has no result", "")
+        }
+        CellError::Refused { part, why } => AgentFailure::new("service", format!("{part}: {why}"), ""),
+        CellError::Stopped => AgentFailure::new("stopped", "it was stopped", ""),
     }
 }

@@ -1,5 +1,6 @@
 //! Charts of added latency over the offered rate.
 
+use weir_analysis::findings::RIG;
 use weir_analysis::{AddedCurve, AddedLatency, Figure, Gateway, Point, Summary, quantity};
 
 use crate::charts::colors::color_of;
@@ -9,9 +10,6 @@ use crate::sections::tables::latency_title;
 
 /// Quantiles that are drawn.
 const DRAWN: [&str; 2] = ["p50", "p99"];
-
-/// The line between the two direct cells.
-const RIG: &str = "the rig (A/A)";
 
 /// Added latency over the rate, a panel for each kind of load and each value of the axes.
 pub(crate) fn plots(summary: &Summary) -> Vec<Plot> {

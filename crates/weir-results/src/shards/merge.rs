@@ -75,20 +75,7 @@ pub fn merge(shards: &[ShardRecord]) -> Result<LoadRecord, MergeError> {
 
 /// The row that stays of a shard.
 fn row(shard: &ShardRecord) -> ShardResult {
-    let result = &shard.record.result;
-    ShardResult {
-        agent: shard.agent.clone(),
-        start_offset_ns: phase::start_offset_ns(shard),
-        clock_bound_ns: shard.clock_bound_ns,
-        requests: result.requests,
-        rate_per_s: result.rate_per_s,
-        latency_ns: result.latency_ns,
-        lateness_ns: result.lateness_ns,
-        errors: result.errors,
-        cpu_s: result.cpu_s,
-        verdicts: result.verdicts.clone(),
-        generator: shard.record.generator.clone(),
-    }
+    ShardResult::of(&shard.agent, &shard.record, phase::start_offset_ns(shard), shard.clock_bound_ns)
 }
 
 fn steps(shards: &[ShardRecord]) -> Result<Vec<StepRecord>, MergeError> {

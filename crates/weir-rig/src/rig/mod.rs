@@ -105,7 +105,7 @@ impl Rig {
         if let Some(guard) = ProcessId::of(guard.child.id() as i32) {
             noted(&Entry::Guard(guard))?;
         }
-        // Below the mark of the run that has started this process, if one has: whoever ends that run ends this one, too.
+        // A process that a run has started marks its own below that of the run, so that the end of the run ends them.
         let mark = match std::env::var(MARK_VARIABLE) {
             Ok(outer) => format!("{outer}/{unique}"),
             Err(_) => unique.clone(),

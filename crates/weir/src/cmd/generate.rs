@@ -62,7 +62,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 impl Gate for FileGate {
     fn wait(&self, stop: &AtomicBool) -> Option<u64> {
-        // If this fails, nobody opens the gate, and whoever waits for it gives up.
+        // Without the mark the agent does not get its start, and the coordinator gives up after a time.
         let _ = std::fs::write(prepared_mark(&self.0), "");
         while !stop.load(Ordering::Acquire) {
             if let Ok(text) = std::fs::read_to_string(&self.0) {
@@ -88,7 +88,7 @@ impl Progress for Seconds {
     fn second(&self, second: &LoadSecond) {
         let mut line = serde_json::to_vec(second).unwrap_or_default();
         line.push(b'\n');
-        // The record has all seconds, too; this is for those who watch.
+        // A line that is lost does no harm: the record has all seconds.
         let _ = (&self.0).write_all(&line);
     }
 }

@@ -99,20 +99,7 @@ fn rows_of_shards_come_back_as_they_went_in() {
 
 /// A row of a shard that measured what `record` has.
 fn shard(agent: &str, record: &LoadRecord) -> ShardResult {
-    let LoadRecord { result, generator, .. } = record;
-    ShardResult {
-        agent: agent.into(),
-        start_offset_ns: -1_500_000,
-        clock_bound_ns: 40_000,
-        requests: result.requests,
-        rate_per_s: result.rate_per_s,
-        latency_ns: result.latency_ns,
-        lateness_ns: result.lateness_ns,
-        errors: result.errors,
-        cpu_s: result.cpu_s,
-        verdicts: result.verdicts.clone(),
-        generator: generator.clone(),
-    }
+    ShardResult::of(agent, record, -1_500_000, 40_000)
 }
 
 #[test]
