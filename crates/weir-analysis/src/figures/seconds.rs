@@ -67,6 +67,12 @@ impl Seconds<'_> {
         self.0.iter().map(|second| second.sent).sum()
     }
 
+    /// Requests that ended, with or without a whole response. While nothing responds, many of those that are due are never
+    /// sent, so that more can fail than are sent.
+    pub(crate) fn ended(&self) -> u64 {
+        self.0.iter().map(|second| second.completed).sum::<u64>() + self.lost()
+    }
+
     /// Whole responses with a status of 400 or more, or that failed a check.
     pub(crate) fn unexpected(&self) -> u64 {
         self.0.iter().map(|second| second.unexpected).sum()

@@ -45,11 +45,14 @@ pub struct FaultStage {
     pub fault: Option<StageFault>,
     /// Requests sent, over all repeats.
     pub sent: u64,
+    /// Requests that ended, with or without a whole response, over all repeats. It can be more than were sent: those that
+    /// were due and found no connection are dropped.
+    pub ended: u64,
     /// Of those answered, responses with a status of 400 or more, over all repeats.
     pub unexpected: u64,
     /// Requests without a whole response (failed, timed out, dropped), over all repeats.
     pub lost: u64,
-    /// Share of the requests that went wrong.
+    /// Share of the requests that ended which went wrong.
     pub error_share: Figure,
     /// From the fault to the end of the last second in which a request went wrong, the longest of all repeats; `None`
     /// where requests went wrong in the last second of the stage.
@@ -145,7 +148,7 @@ fn values(stage: &FaultStage) -> Vec<Value> {
         Some(s) => exact(Some(s), format!("{s:.1} s")),
         None => exact(None, "until the end".to_owned()),
     };
-    let errors = match stage.sent {
+    let errors = match stage.ended {
         0 => exact(None, "n/a".to_owned()),
         _ => Value::figure(&stage.error_share),
     };
@@ -244,7 +247,7 @@ fn stage(repeats: &[(&Repeat<'_>, &Stage<'_>)]) -> FaultStage {
     };
     let error_share = repeats.iter().map(|(repeat, stage)| {
         let Seconds(seconds) = &stage.seconds;
-        let share = stage.seconds.wrong() as f64 / stage.seconds.sent() as f64;
+        let share = stage.seconds.wrong() as f64 / stage.seconds.ended() as f64;
         let share = Some(share).filter(|share| !seconds.is_empty() && share.is_finite());
         // Noise changes no counts.
         let implausible = repeat.reasons(Metric::Latency).contains(&Reason::Implausible);
@@ -257,6 +260,7 @@ fn stage(repeats: &[(&Repeat<'_>, &Stage<'_>)]) -> FaultStage {
     FaultStage {
         fault: stage_fault(repeats),
         sent: total(|seconds| seconds.sent()),
+        ended: total(|seconds| seconds.ended()),
         unexpected: total(|seconds| seconds.unexpected()),
         lost: total(|seconds| seconds.lost()),
         error_share,
@@ -335,13 +339,13 @@ fn conclude(course: &FaultCourse) -> String {
     let who = with_axes(&course.gateway, &course.axes);
     let total = |of: fn(&FaultStage) -> u64| count(course.stages.iter().map(of).sum());
     let stage = |stage: &FaultStage| {
-        let (name, sent) = (stage.words(), count(stage.sent));
+        let (name, ended) = (stage.words(), count(stage.ended));
         match (stage.wrong(), stage.wrong_for_s) {
-            (0, _) => format!("{name}: none of {sent}"),
+            (0, _) => format!("{name}: none of {ended}"),
             (wrong, Some(s)) => {
-                format!("{name}: {} of {sent}, the last after {s:.1} s", count(wrong))
+                format!("{name}: {} of {ended}, the last after {s:.1} s", count(wrong))
             }
-            (wrong, None) => format!("{name}: {} of {sent}, until the end", count(wrong)),
+            (wrong, None) => format!("{name}: {} of {ended}, until the end", count(wrong)),
         }
     };
     let stages = course.stages.iter().map(stage).collect::<Vec<_>>().join("; ");
@@ -350,7 +354,7 @@ fn conclude(course: &FaultCourse) -> String {
     format!(
         "{who}: {} of {} requests of {} failed. {}.",
         total(FaultStage::wrong),
-        total(|stage| stage.sent),
+        total(|stage| stage.ended),
         course.load,
         if begins_with_service.is_some() { stages } else { capitalized(&stages) }
     )

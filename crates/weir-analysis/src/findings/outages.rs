@@ -84,17 +84,17 @@ fn joined<'a, 'b: 'a>(stages: impl Iterator<Item = &'a Stage<'b>>) -> Seconds<'b
 struct Part<'a>(Vec<(&'a Repeat<'a>, &'a Seconds<'a>)>);
 
 impl Part<'_> {
-    /// Requests that failed, of those that were sent: `3 of 600`.
+    /// Requests that failed, of those that ended: `3 of 600`.
     fn errors(&self) -> String {
-        format!("{} of {}", count(self.wrong()), count(self.sent()))
+        format!("{} of {}", count(self.wrong()), count(self.ended()))
     }
 
     fn wrong(&self) -> u64 {
         self.0.iter().map(|(_, seconds)| seconds.wrong()).sum()
     }
 
-    fn sent(&self) -> u64 {
-        self.0.iter().map(|(_, seconds)| seconds.sent()).sum()
+    fn ended(&self) -> u64 {
+        self.0.iter().map(|(_, seconds)| seconds.ended()).sum()
     }
 
     fn p99(&self) -> String {
@@ -122,9 +122,9 @@ fn conclude(who: &str, first: &Outage<'_>, repeats: &[&Outage<'_>]) -> String {
         _ => "gone",
     };
     let during = format!("while {} was {how}", first.service);
-    let has_before = before.sent() > 0;
+    let has_before = before.ended() > 0;
     let mut sentence = match away.wrong() {
-        0 => format!("{who} kept serving {during}: 0 failed requests of {}", count(away.sent())),
+        0 => format!("{who} kept serving {during}: 0 failed requests of {}", count(away.ended())),
         _ if has_before => {
             format!("{who}: {} requests failed {during}, {} before", away.errors(), before.errors())
         }

@@ -76,7 +76,7 @@ fn rows(group: &Group<'_>, gateway: &str, repeats: &Repeats<'_>) -> Vec<Row> {
         let here = || all.iter().filter_map(|(repeat, stages)| Some((*repeat, stages.get(place)?)));
         let fault = here().next()?.1.fault;
         let words = fault_words(&fault.target, fault.action);
-        let [wrong, sent] = [Seconds::wrong, Seconds::sent]
+        let [wrong, ended] = [Seconds::wrong, Seconds::ended]
             .map(|count| here().map(|(_, stage)| count(&stage.seconds)).sum::<u64>());
         let time = here().map(|(repeat, stage)| {
             // Errors and p50 decide. A p50 that noise can have moved says nothing of the time.
@@ -89,7 +89,7 @@ fn rows(group: &Group<'_>, gateway: &str, repeats: &Repeats<'_>) -> Vec<Row> {
         axes.insert("fault".to_owned(), format!("{}: {words}", place + 1).into());
         let values = vec![
             Value::text(words),
-            Value::Part { part: wrong, of: sent },
+            Value::Part { part: wrong, of: ended },
             Value::figure(&time),
             Value::valid(&time, false),
         ];

@@ -121,7 +121,7 @@ fn what_is_given_up_behind_the_phase_belongs_to_its_last_time() {
     let returned = &found.courses[0].stages[2];
     assert_eq!(counts(returned), (800, 0, 30, None));
     assert!(returned.p99_ns.beyond_timeout, "what was never answered ranks last");
-    assert!(found.conclusions[0].contains("replica 2 returned: 30 of 800, until the end"), "{found:?}");
+    assert!(found.conclusions[0].contains("replica 2 returned: 30 of 830, until the end"), "{found:?}");
 }
 
 #[test]
