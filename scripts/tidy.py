@@ -36,6 +36,7 @@ MUST_NOT_KNOW = {
     "weir-lab": {"weir-dataplane", "weir-report"},
     "weir-analysis": {"tokio", "rusqlite", "weir-rig", "weir-lab", "weir-report", "weir-engine"},
     "weir-export": {"tokio", "rusqlite", "weir-rig", "weir-lab", "weir-report", "weir-engine"},
+    "weir-watch": {"tokio", "weir-results", "weir-engine", "weir-rig", "weir-lab", "weir-report", "weir-analysis"},
     "weir-report": {"weir-rig", "weir-lab", "weir-engine", "tokio"},
 }
 

@@ -1,0 +1,269 @@
+//! The thread that pushes to one receiver. What it cannot write within bounds is counted and given up.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, channel, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::WatchError;
+use crate::client::{Client, Outcome, Why};
+use crate::output::Output;
+use crate::series::{Batch, samples};
+
+/// Batches that wait: some seconds of a load with all its parts and the most agents.
+const QUEUE_MAX: usize = 1_024;
+/// Pauses before the attempts that follow a failed one.
+const PAUSES: [Duration; 4] = [
+    Duration::from_millis(200),
+    Duration::from_millis(400),
+    Duration::from_millis(800),
+    Duration::from_millis(1_600),
+];
+/// Time to write what waits when all is over.
+const FLUSH_MAX: Duration = Duration::from_secs(10);
+/// How often a pause looks whether all is over.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// What was not written, and why.
+#[derive(Clone, Debug, Default)]
+struct Account {
+    written: u64,
+    lost: u64,
+    /// Samples that found the queue full.
+    crowded: u64,
+    why: Option<Why>,
+}
+
+/// A thread that pushes to one receiver.
+#[derive(Debug)]
+pub(crate) struct Pusher {
+    url: String,
+    queue: SyncSender<Batch>,
+    shared: Arc<Shared>,
+    done: Receiver<()>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    account: Mutex<Account>,
+    /// No batch follows; pauses end.
+    is_over: AtomicBool,
+}
+
+impl Shared {
+    fn account(&self) -> MutexGuard<'_, Account> {
+        self.account.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Pusher {
+    /// Starts the thread; sends no request yet.
+    pub(crate) fn start(output: &Output) -> Result<Self, WatchError> {
+        let (queue, batches) = sync_channel(QUEUE_MAX);
+        let (ended, done) = channel();
+        let shared = Arc::new(Shared::default());
+        let (of_thread, url, output) = (Arc::clone(&shared), output.url.clone(), output.clone());
+        thread::Builder::new().name("weir-watch".into()).spawn(move || {
+            push_all(&Client::new(output), &batches, &of_thread);
+            let _ = ended.send(());
+        })?;
+        Ok(Self { url, queue, shared, done })
+    }
+
+    /// Hands over a batch; never waits.
+    pub(crate) fn push(&self, batch: Batch) {
+        match self.queue.try_send(batch) {
+            Ok(()) => {}
+            Err(TrySendError::Full(batch) | TrySendError::Disconnected(batch)) => {
+                let count = samples(&batch);
+                let mut account = self.shared.account();
+                account.lost += count;
+                account.crowded += count;
+            }
+        }
+    }
+
+    /// Hands over the last batch; waits while the queue is full, up to a time.
+    fn push_patiently(&self, mut last: Batch, until: Instant) {
+        while !last.is_empty() && Instant::now() < until {
+            match self.queue.try_send(last) {
+                Err(TrySendError::Full(back)) => {
+                    last = back;
+                    thread::sleep(LOOK_EVERY);
+                }
+                Ok(()) | Err(TrySendError::Disconnected(_)) => return,
+            }
+        }
+        self.shared.account().lost += samples(&last);
+    }
+
+    /// Writes what waits and then `last`, within bounds; says what was not written.
+    pub(crate) fn finish(self, last: Batch) -> Option<String> {
+        self.shared.is_over.store(true, Ordering::Release);
+        let until = Instant::now() + FLUSH_MAX;
+        self.push_patiently(last, until);
+        let Self { url, queue, shared, done } = self;
+        drop(queue);
+        // A thread that is still in a request ends with the process.
+        let left = until.saturating_duration_since(Instant::now());
+        let is_done = !matches!(done.recv_timeout(left), Err(RecvTimeoutError::Timeout));
+        let account = shared.account().clone();
+        sentence(&url, &account, is_done)
+    }
+}
+
+fn push_all(client: &Client, batches: &Receiver<Batch>, shared: &Shared) {
+    // A receiver that has failed gets one attempt per batch until it succeeds again.
+    let mut is_down = false;
+    let mut deadline: Option<Instant> = None;
+    for batch in batches {
+        let count = samples(&batch);
+        if shared.is_over.load(Ordering::Acquire) {
+            let deadline = *deadline.get_or_insert_with(|| Instant::now() + FLUSH_MAX);
+            if Instant::now() > deadline {
+                shared.account().lost += count;
+                continue;
+            }
+        }
+        let outcome = attempt(client, &batch, if is_down { &[] } else { &PAUSES }, shared);
+        is_down = matches!(outcome, Outcome::Failed(_));
+        let mut account = shared.account();
+        let (lost, why) = match outcome {
+            Outcome::Written => (0, None),
+            Outcome::Rejected { samples, why } => (samples.min(count), Some(why)),
+            Outcome::Failed(why) => (count, Some(why)),
+        };
+        account.written += count - lost;
+        account.lost += lost;
+        account.why = why.or(account.why.take());
+    }
+}
+
+/// Sends a batch until it succeeds, is rejected, or has failed once more than there are pauses.
+fn attempt(client: &Client, batch: &Batch, pauses: &[Duration], shared: &Shared) -> Outcome {
+    for pause in pauses {
+        match client.send(batch) {
+            Outcome::Failed(_) => rest(*pause, shared),
+            outcome => return outcome,
+        }
+    }
+    client.send(batch)
+}
+
+fn rest(pause: Duration, shared: &Shared) {
+    let until = Instant::now() + pause;
+    // At the end there is one attempt more, at once.
+    while Instant::now() < until && !shared.is_over.load(Ordering::Acquire) {
+        thread::sleep(LOOK_EVERY.min(pause));
+    }
+}
+
+fn sentence(url: &str, account: &Account, is_done: bool) -> Option<String> {
+    let Account { written, lost, crowded, why } = account;
+    if *lost == 0 && is_done {
+        return None;
+    }
+    let total = written + lost;
+    let what = match is_done {
+        true => format!("{lost} of {total} samples were not written"),
+        false => format!("{lost} of {total} samples were not written, and the last ones were not confirmed"),
+    };
+    let cause = match why {
+        Some(Why { message, remedy }) => format!("{message}; {remedy}"),
+        None if *crowded > 0 => "the receiver is too slow; see its log".to_owned(),
+        None => "the receiver did not respond in time; check that it runs".to_owned(),
+    };
+    Some(format!("{url}: {what}: {cause}; the results of weir are complete"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::{SocketAddr, TcpListener};
+
+    use super::*;
+    use crate::family::SENT;
+    use crate::labels::Target;
+    use crate::output::Version;
+    use crate::series::{Growth, Sample, Series, Value};
+
+    fn batch() -> Batch {
+        let target = Arc::new(Target::default());
+        let series = Arc::new(Series { family: &SENT, labels: vec![], target, since_ms: 0 });
+        vec![Growth { series, samples: vec![Sample { at_ms: 1, value: Value::Number(1.0) }] }]
+    }
+
+    /// A receiver that responds with these statuses in turn, and with the last one from then on; it counts requests.
+    fn receiver(statuses: &'static [u16]) -> (SocketAddr, Arc<Mutex<usize>>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (address, count) = (listener.local_addr().unwrap(), Arc::new(Mutex::new(0)));
+        let counted = Arc::clone(&count);
+        thread::spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                let mut bytes = vec![0; 64 << 10];
+                // A request this small comes in one piece or two; the client waits for the response.
+                let read = stream.read(&mut bytes).unwrap();
+                if !bytes[..read].windows(4).any(|window| window == b"\r\n\r\n") {
+                    continue;
+                }
+                let mut nth = counted.lock().unwrap();
+                let status = statuses[(*nth).min(statuses.len() - 1)];
+                *nth += 1;
+                write!(stream, "HTTP/1.1 {status} x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+                    .unwrap();
+            }
+        });
+        (address, count)
+    }
+
+    fn pusher(address: SocketAddr) -> Pusher {
+        Pusher::start(&Output::prometheus(&format!("http://{address}"), Version::V1).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn failures_are_retried_and_rejections_are_not() {
+        let check = |statuses: &'static [u16], requests: usize, words: Option<&str>| {
+            let (address, count) = receiver(statuses);
+            let pusher = pusher(address);
+            pusher.push(batch());
+            let until = Instant::now() + Duration::from_secs(60);
+            while *count.lock().unwrap() < requests && Instant::now() < until {
+                thread::sleep(Duration::from_millis(5));
+            }
+            let said = pusher.finish(Batch::new());
+            assert_eq!(*count.lock().unwrap(), requests, "{statuses:?}");
+            match words {
+                None => assert_eq!(said, None),
+                Some(words) => {
+                    let said = said.unwrap();
+                    assert!(said.contains(words) && said.contains("1 of 1 samples"), "{said}");
+                }
+            }
+        };
+        check(&[204], 1, None);
+        check(&[503, 204], 2, None);
+        check(&[400], 1, Some("HTTP status 400; see its log"));
+        check(&[404], 1, Some("--web.enable-remote-write-receiver"));
+    }
+
+    #[test]
+    fn a_receiver_that_is_gone_costs_its_samples_and_no_more() {
+        let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let pusher = pusher(gone);
+        (0..QUEUE_MAX * 2).for_each(|_| pusher.push(batch()));
+        let said = pusher.finish(Batch::new()).unwrap();
+        let all = QUEUE_MAX * 2;
+        assert!(said.contains(&format!("{all} of {all} samples were not written")), "{said}");
+        assert!(said.contains("check that it runs"), "{said}");
+    }
+
+    #[test]
+    fn a_receiver_that_never_responds_does_not_hold_the_end() {
+        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+        let pusher = pusher(silent.local_addr().unwrap());
+        (0..QUEUE_MAX * 2).for_each(|_| pusher.push(batch()));
+        let said = pusher.finish(Batch::new()).unwrap();
+        assert!(said.contains("samples were not written"), "{said}");
+    }
+}
