@@ -16,6 +16,7 @@ TELL_SSLYZE = "import importlib.metadata as installed; print('sslyze', installed
 # name -> (version, what is needed to build it, arguments that print its version)
 BUILT = {
     "kube-apiserver": ("1.36.3", "go", ["--version"]),
+    "prometheus-3": ("3.16.0", "go", ["--version"]),
     "oha": ("1.16.0", "cargo", ["--version"]),
     "k6": ("1.8.1", "go", ["version"]),
     "locust": ("2.47.0", "python3 with venv", ["--version"]),
@@ -29,7 +30,7 @@ IN_PYTHON = {
     "sslyze": [f"sslyze=={BUILT['sslyze'][0]}"],
 }
 # Those that take minutes of CPU time to build.
-COMPILED = ["kube-apiserver", "oha", "k6"]
+COMPILED = ["kube-apiserver", "prometheus-3", "oha", "k6"]
 # Those of which the environment's Python is started.
 AS_PYTHON = ["readers", "sslyze"]
 

