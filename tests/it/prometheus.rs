@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::program::{free_port, get, text, until};
 
 /// A program of the peers.
-fn peer(name: &str) -> PathBuf {
+pub fn peer(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers/bin").join(name);
     assert!(path.exists(), "{} is missing; `make peers` fetches it", path.display());
     path
@@ -86,10 +86,24 @@ pub fn caddy(folder: &Path, origin: SocketAddr) -> (Started, SocketAddr) {
 
 /// weir-gateway in front of `origin`; its metrics are at the address that comes second.
 pub fn weir_gateway(folder: &Path, origin: SocketAddr) -> (Started, SocketAddr) {
+    gateway_with(folder, origin, "")
+}
+
+/// The same with a second listener, for TLS.
+pub fn weir_gateway_with_tls(folder: &Path, origin: SocketAddr) -> (Started, SocketAddr) {
+    let own = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    std::fs::write(folder.join("own.pem"), own.cert.pem()).unwrap();
+    std::fs::write(folder.join("own.key"), own.signing_key.serialize_pem()).unwrap();
+    let tls = loopback(free_port());
+    let listener = format!(", {{ address: '{tls}', tls: {{ certificate: own.pem, key: own.key }} }}");
+    gateway_with(folder, origin, &listener)
+}
+
+fn gateway_with(folder: &Path, origin: SocketAddr, more: &str) -> (Started, SocketAddr) {
     let (listen, admin) = (loopback(free_port()), loopback(free_port()));
     let config = folder.join("gateway.yaml");
     let text = format!(
-        "listeners: [{{ address: '{listen}' }}]\nroutes: [{{ path: /, backend: origin }}]\n\
+        "listeners: [{{ address: '{listen}' }}{more}]\nroutes: [{{ path: /, backend: origin }}]\n\
          backends: {{ origin: {{ endpoints: ['{origin}'] }} }}\n"
     );
     std::fs::write(&config, text).unwrap();
@@ -100,16 +114,44 @@ pub fn weir_gateway(folder: &Path, origin: SocketAddr) -> (Started, SocketAddr) 
 
 /// A Prometheus that scrapes itself and `targets`, each a job's name and its address, five times a second.
 pub fn prometheus(folder: &Path, targets: &[(&str, SocketAddr)]) -> Started {
+    start(&peer("prometheus"), folder, targets, &[], &[])
+}
+
+/// A Prometheus that receives remote writes too, and evaluates the rules of `rules` each second.
+pub fn receiver(folder: &Path, targets: &[(&str, SocketAddr)], rules: &[PathBuf]) -> Started {
+    let flags = ["--web.enable-remote-write-receiver", "--enable-feature=native-histograms"];
+    start(&peer("prometheus"), folder, targets, rules, &flags)
+}
+
+/// A Prometheus 3 that receives remote writes, version 2.0 too, and OTLP below `/api/v1/otlp`.
+pub fn receiver_3(folder: &Path) -> Started {
+    let folder = folder.join("prometheus-3");
+    std::fs::create_dir(&folder).unwrap();
+    let flags = ["--web.enable-remote-write-receiver", "--web.enable-otlp-receiver"];
+    start(&peer("prometheus-3"), &folder, &[], &[], &flags)
+}
+
+fn start(
+    program: &Path,
+    folder: &Path,
+    targets: &[(&str, SocketAddr)],
+    rules: &[PathBuf],
+    flags: &[&str],
+) -> Started {
     let address = loopback(free_port());
-    let mut config =
-        String::from("global: { scrape_interval: 200ms, scrape_timeout: 200ms }\nscrape_configs:\n");
+    let mut config = String::from(
+        "global: { scrape_interval: 200ms, scrape_timeout: 200ms, evaluation_interval: 1s }\nrule_files:\n",
+    );
+    rules.iter().for_each(|file| config += &format!("  - {}\n", file.display()));
+    config += "scrape_configs:\n";
     for (job, target) in targets.iter().chain([&("prometheus", address)]) {
         config += &format!("  - {{ job_name: {job}, static_configs: [{{ targets: ['{target}'] }}] }}\n");
     }
     let file = folder.join("prometheus.yml");
     std::fs::write(&file, config).unwrap();
-    let mut command = Command::new(peer("prometheus"));
+    let mut command = Command::new(program);
     command
+        .args(flags)
         .arg(format!("--config.file={}", file.display()))
         .arg(format!("--storage.tsdb.path={}", folder.join("prometheus").display()))
         .arg(format!("--web.listen-address={address}"))

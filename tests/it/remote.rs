@@ -6,7 +6,7 @@ use std::process::Output;
 
 use serde_json::Value;
 
-use crate::program::{Origin, finish, free_port, json, text, the_host, weir};
+use crate::program::{Origin, finish, free_port, json, text, the_host, the_host_alone, weir};
 use crate::prometheus::{Exporter, caddy, cpu_ns, prometheus, weir_gateway};
 use crate::run::measurements;
 
@@ -37,6 +37,56 @@ fn number(value: &Value) -> f64 {
 fn sent(result: &Value, gateway: &str) -> u64 {
     let counters = measurements(result, gateway).into_iter().map(|measurement| &measurement["counters"]);
     counters.map(|counters| counters["generator_sent"].as_u64().unwrap()).sum()
+}
+
+#[test]
+fn an_agent_beside_a_gateway_samples_its_processes() {
+    // Another test may have a Caddy.
+    let _host = the_host_alone();
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let origin = Origin::start(folder, free_port(), &["--body", "64B"]);
+    let (caddy, _) = caddy(folder, origin.address);
+    let entry = |name: &str, which: &str| {
+        format!(
+            "{{ name: {name}, driver: remote, url: 'http://{}', limits: {{ cpus: 4 }}, \
+             sampler: {{ on: 'local:1', {which} }} }}",
+            caddy.address
+        )
+    };
+    let gateways = [
+        entry("by-pid", &format!("pid: {}", caddy.pid())),
+        entry("by-program", "program: caddy"),
+        entry("missing", "program: no-such-program"),
+    ];
+    let cpu_before_ns = cpu_ns(caddy.pid());
+    let output = run(folder, &gateways.join(", "), &["--listen", "127.0.0.1:0"]);
+    let cpu_s = (cpu_ns(caddy.pid()) - cpu_before_ns) as f64 / 1e9;
+    assert!(matches!(output.status.code(), Some(0 | 1 | 4)), "{}", text(&output.stderr));
+    let result = json(&output);
+    let mut phases_cpu_s = 0.0;
+    for (gateway, words) in [("by-pid", "that of process"), ("by-program", "that of program caddy")] {
+        for measurement in measurements(&result, gateway) {
+            let usage = &measurement["usage"][gateway];
+            let used_s = number(&usage["cpu_s"]["user"]) + number(&usage["cpu_s"]["system"]);
+            phases_cpu_s += used_s;
+            assert!(used_s > 0.0 && number(&usage["memory_bytes_mean"]) > 1e6, "{usage}");
+            let share = number(&usage["cpu_share_of_limit"]);
+            assert!((share * 4.0 - number(&usage["cpu_cores"])).abs() < 1e-9, "{usage}");
+            assert!(number(&measurement["cpu_us_per_request"]) > 0.0, "{measurement}");
+            let evidence = measurement["judgement"]["evidence"].to_string();
+            assert!(evidence.contains(words) && evidence.contains("beside it"), "{evidence}");
+            let seconds = measurement["series"].as_array().unwrap();
+            assert!(seconds.iter().any(|second| second["cpu_cores"][gateway].is_number()), "{seconds:?}");
+        }
+    }
+    // Both are one Caddy, whose phases do not overlap. Its own account is in hundredths of a second.
+    assert!(phases_cpu_s <= cpu_s + 0.04, "{phases_cpu_s} s in the phases, {cpu_s} s in all");
+    for measurement in measurements(&result, "missing") {
+        assert!(measurement["usage"]["missing"].is_null(), "{measurement}");
+        let evidence = measurement["judgement"]["evidence"].to_string();
+        assert!(evidence.contains("there is no process of the program `no-such-program`"), "{evidence}");
+    }
 }
 
 #[test]
@@ -209,7 +259,9 @@ fn without_direct_and_prometheus_there_is_load_and_no_more_is_claimed() {
     let cells = result["cells"].as_array().unwrap();
     assert_eq!(cells.len(), 1, "no direct baseline");
     let unequal = cells[0]["unequal"].to_string();
-    for words in ["`direct`, the URL of its upstream, is not set", "`prometheus` is not set"] {
+    for words in
+        ["`direct`, the URL of its upstream, is not set", "neither `prometheus` nor `sampler` is set"]
+    {
         assert!(unequal.contains(words), "{words}: {unequal}");
     }
 }

@@ -1,6 +1,7 @@
 //! The agent's side: joins a run, prepares and starts its shard of each load, and reports the result.
 
 use std::fs;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -14,13 +15,15 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
-use weir_engine::LoadSpec;
+use weir_engine::{LiveSecond, LoadSpec};
 use weir_io::mono_ns;
-use weir_results::LoadSecond;
 
 use crate::files::{is_name_of, place_files};
 use crate::link::{self, Incoming, SILENCE_MAX, Silence};
-use crate::message::{AgentFailure, Assignment, FromAgent, Hello, ShardReport, ToAgent};
+use crate::message::{
+    AgentFailure, Assignment, FromAgent, Hello, SampleReport, SampleSpan, Sampling, Served, Serving,
+    ShardReport, ToAgent,
+};
 use crate::{AgentError, Ticket};
 
 /// How long the coordinator may take to be there: an agent can be started before the run.
@@ -55,9 +58,9 @@ pub enum Progress {
     /// It waits for its start.
     Prepared,
     /// It runs; these seconds have ended since the last look.
-    Running(Vec<LoadSecond>),
+    Running(Vec<LiveSecond>),
     /// It has ended, with its last seconds.
-    Done(Vec<LoadSecond>, Box<ShardReport>),
+    Done(Vec<LiveSecond>, Box<ShardReport>),
 }
 
 /// What an agent does with a load. No call blocks for more than some milliseconds.
@@ -82,6 +85,27 @@ pub trait Work {
 
     /// Ends the load, if there is one.
     fn abort(&mut self);
+
+    /// Begins to sample processes of this host, in place of those of before.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    fn sample(&mut self, sampling: &Sampling) -> Result<(), AgentFailure>;
+
+    /// Ends it; returns what was sampled in `span`.
+    ///
+    /// # Errors
+    /// That nothing was sampled.
+    fn sampled(&mut self, span: SampleSpan) -> Result<SampleReport, AgentFailure>;
+
+    /// Starts an upstream that listens on the address `at` of this host.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    fn serve(&mut self, at: IpAddr, serving: &Serving) -> Result<Served, AgentFailure>;
+
+    /// Ends all upstreams.
+    fn stop_serving(&mut self);
 }
 
 /// Takes part in a run until the coordinator lets it go, or `stop` is set. The load has ended when it returns.
@@ -107,11 +131,20 @@ async fn take_part(options: &Options, work: &mut dyn Work, stop: &AtomicBool) ->
         Some(ToAgent::Refuse { why, remedy }) => return Err(AgentError::Refused { why, remedy }),
         _ => return Err(lost(&"it closed the connection")),
     }
+    let own = stream.get_ref().0.local_addr().map_err(|error| lost(&error))?.ip().to_canonical();
     let (reader, writer) = tokio::io::split(stream);
     let (heard_in, heard) = mpsc::unbounded_channel();
     let listening = tokio::spawn(link::listen(reader, heard_in, silence.clone()));
-    let session =
-        Session { dir: &options.dir, work, writer, waiting: None, active: None, is_prepared: false };
+    let session = Session {
+        dir: &options.dir,
+        work,
+        writer,
+        waiting: None,
+        active: None,
+        is_prepared: false,
+        own,
+        sampling: None,
+    };
     let ended = session.run(heard, &silence, stop).await;
     listening.abort();
     ended
@@ -158,6 +191,14 @@ struct Session<'a> {
     /// Number of the present load.
     active: Option<u64>,
     is_prepared: bool,
+    /// The address of this host towards the coordinator.
+    own: IpAddr,
+    /// What is sampled, by number, or why it is not.
+    sampling: Option<(u64, Result<(), AgentFailure>)>,
+}
+
+fn nothing_sampled() -> AgentFailure {
+    AgentFailure::new("sampler", "sampling has not started", "report this as a bug")
 }
 
 impl Session<'_> {
@@ -223,7 +264,22 @@ impl Session<'_> {
                     return self.fail(failure).await;
                 }
             }
+            ToAgent::Serve { number, serving } => {
+                let served = self.work.serve(self.own, &serving).map(Box::new);
+                return self.say(&FromAgent::Served { number, served }).await;
+            }
+            ToAgent::StopServing => self.work.stop_serving(),
             ToAgent::Abort { load } if self.active == Some(load) => self.end(),
+            // An error is reported when the samples are asked for.
+            ToAgent::Sample { number, sampling } => {
+                self.sampling = Some((number, self.work.sample(&sampling)));
+            }
+            ToAgent::Sampled { number, span } => {
+                let begun = self.sampling.take().filter(|(begun, _)| *begun == number);
+                let begun = begun.map_or_else(|| Err(nothing_sampled()), |(_, begun)| begun);
+                let report = begun.and_then(|()| self.work.sampled(span)).map(Box::new);
+                return self.say(&FromAgent::Sampled { number, report }).await;
+            }
             ToAgent::Start { .. } | ToAgent::Abort { .. } => {}
             ToAgent::Welcome { .. } | ToAgent::Refuse { .. } | ToAgent::Leave => {}
         }
@@ -280,7 +336,7 @@ impl Session<'_> {
         }
     }
 
-    async fn say_seconds(&mut self, load: u64, seconds: Vec<LoadSecond>) -> Result<(), AgentError> {
+    async fn say_seconds(&mut self, load: u64, seconds: Vec<LiveSecond>) -> Result<(), AgentError> {
         for second in seconds {
             self.say(&FromAgent::Second { load, second: Box::new(second) }).await?;
         }

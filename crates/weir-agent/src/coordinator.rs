@@ -11,12 +11,14 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, oneshot};
-use weir_engine::LoadSpec;
+use weir_engine::{LiveSecond, LoadSpec};
 use weir_io::mono_ns;
-use weir_results::LoadSecond;
 
 use crate::files::FileMap;
-use crate::message::{Assignment, Hello, ShardReport, ToAgent};
+use crate::message::{
+    AgentFailure, Assignment, Hello, SampleReport, SampleSpan, Sampling, Served, Serving, ShardReport,
+    ToAgent,
+};
 use crate::round::{Action, Round, Said};
 use crate::ticket::Authority;
 use crate::{AgentError, ClockOffset, Clocks, RoundFailure};
@@ -25,6 +27,9 @@ mod connection;
 
 /// How often a caller's stop is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// How long an agent may take to answer a question.
+const ANSWER_MAX: Duration = Duration::from_secs(5);
 
 /// How long agents get to hear that there is nothing more to do.
 const LEAVE_MAX: Duration = Duration::from_millis(500);
@@ -74,7 +79,7 @@ pub enum Look<'a> {
     /// The load starts at this time of the coordinator's clock, nanoseconds.
     Starts(u64),
     /// A second of the agent with this number has ended.
-    Second(usize, &'a LoadSecond),
+    Second(usize, &'a LiveSecond),
     /// Nothing new; at least every 50 ms.
     Nothing,
 }
@@ -110,7 +115,15 @@ enum Event {
 #[derive(Debug)]
 enum Heard {
     Said(Said<Report>),
-    Second(Box<LoadSecond>),
+    Second(Box<LiveSecond>),
+    Answer(Answer),
+}
+
+/// The answer to a question, whose number is one of a load's.
+#[derive(Debug)]
+enum Answer {
+    Sampled(Result<Box<SampleReport>, AgentFailure>),
+    Served(Result<Box<Served>, AgentFailure>),
 }
 
 /// What agents reported, in the order of their shards.
@@ -249,6 +262,77 @@ impl Coordinator {
         Ok(present.iter().zip(reports).map(measured).collect())
     }
 
+    /// Lets the agent `name` sample processes of its host, until [`Coordinator::sampled`].
+    pub fn sample(&mut self, name: &str, sampling: &Sampling) {
+        self.loads += 1;
+        let message = ToAgent::Sample { number: self.loads, sampling: sampling.clone() };
+        let number = self.shared.members().iter().position(|member| member.name == name);
+        self.tell(number.as_slice(), &message);
+    }
+
+    /// What the agent `name` has sampled, over a span of this host's clock.
+    ///
+    /// # Errors
+    /// What the agent says, or that it is gone.
+    pub fn sampled(&self, name: &str, span: SampleSpan) -> Result<SampleReport, AgentFailure> {
+        let agent = self.present(name)?;
+        let clock = self.shared.members()[agent].clocks.offset(span.to_ns);
+        let clock = clock.ok_or_else(|| lost("its clock is unknown"))?;
+        let SampleSpan { start_ns, from_ns, to_ns } = span;
+        let [start_ns, from_ns, to_ns] = [start_ns, from_ns, to_ns].map(|at_ns| clock.of_agent(at_ns));
+        let span = SampleSpan { start_ns, from_ns, to_ns };
+        match self.ask(agent, &ToAgent::Sampled { number: self.loads, span })? {
+            Answer::Sampled(report) => report.map(|report| *report),
+            Answer::Served(_) => Err(lost("unexpected response")),
+        }
+    }
+
+    /// Lets the agent `name` start an upstream.
+    ///
+    /// # Errors
+    /// What the agent says, or that it is gone.
+    pub fn serve(&mut self, name: &str, serving: Serving) -> Result<Served, AgentFailure> {
+        self.loads += 1;
+        let agent = self.present(name)?;
+        match self.ask(agent, &ToAgent::Serve { number: self.loads, serving: Box::new(serving) })? {
+            Answer::Served(served) => served.map(|served| *served),
+            Answer::Sampled(_) => Err(lost("unexpected response")),
+        }
+    }
+
+    /// Ends all upstreams of the agent `name`.
+    pub fn stop_serving(&self, name: &str) {
+        if let Ok(agent) = self.present(name) {
+            self.tell(&[agent], &ToAgent::StopServing);
+        }
+    }
+
+    /// The number of an agent that is there.
+    fn present(&self, name: &str) -> Result<usize, AgentFailure> {
+        let members = self.shared.members();
+        let agent = members.iter().position(|member| member.name == name);
+        let agent = agent.ok_or_else(|| lost("it has never joined"))?;
+        members[agent].gone.as_deref().map_or(Ok(agent), |why| Err(lost(why)))
+    }
+
+    /// Asks an agent the question with the present number.
+    fn ask(&self, agent: usize, question: &ToAgent) -> Result<Answer, AgentFailure> {
+        self.tell(&[agent], question);
+        let deadline = Instant::now() + ANSWER_MAX;
+        while let Some(patience) = deadline.checked_duration_since(Instant::now()) {
+            match self.events.recv_timeout(patience) {
+                Ok(Event::Of { agent: of, load, said }) if of == agent => match said {
+                    Heard::Answer(answer) if load == Some(self.loads) => return Ok(answer),
+                    Heard::Said(Said::Lost(why)) => return Err(lost(&why)),
+                    _ => {}
+                },
+                Ok(_) => {}
+                Err(_) => break,
+            }
+        }
+        Err(lost("no response within 5 s"))
+    }
+
     /// Follows a load to its end; returns when it was to start, and what the agents reported.
     fn follow<E: From<RoundFailure>>(
         &self,
@@ -286,6 +370,7 @@ impl Coordinator {
             match said {
                 Heard::Said(said) => round.hear(place, said),
                 Heard::Second(second) => look(Look::Second(place, &second))?,
+                Heard::Answer(_) => {}
             }
         }
     }
@@ -344,6 +429,10 @@ impl Coordinator {
     }
 }
 
+fn lost(why: &str) -> AgentFailure {
+    AgentFailure::new("lost", format!("it is lost: {why}"), "see the log of the agent")
+}
+
 impl Drop for Coordinator {
     fn drop(&mut self) {
         if let Some(end) = self.end.take() {
@@ -377,7 +466,7 @@ impl Shared {
         members.push(Member {
             name: name.clone(),
             address,
-            reached_at: own.ip(),
+            reached_at: own.ip().to_canonical(),
             hello,
             clocks: Clocks::default(),
             clock_at_start: None,

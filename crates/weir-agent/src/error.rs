@@ -87,7 +87,7 @@ impl AgentError {
             Self::Refused { remedy, .. } => remedy,
             Self::Lost { .. } | Self::Stopped => "",
             Self::Missing { .. } => {
-                "look at the agents' own messages; each needs `weir agent --join` with this run's ticket"
+                "see the agents' logs; each must reach the address that the run listens on (`--listen`), with this run's ticket"
             }
             Self::File { .. } => "check that the file exists and can be read",
             Self::Ticket { .. } => "use the ticket that the run has printed, complete and unchanged",

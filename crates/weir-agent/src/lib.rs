@@ -18,6 +18,9 @@ pub use clock::{ClockOffset, Clocks, Exchange};
 pub use coordinator::{AgentInfo, Coordinator, Look, Measured, Order};
 pub use error::{AgentError, RoundFailure};
 pub use files::{FileMap, read_files};
-pub use message::{AgentFailure, Assignment, Hello, PROTOCOL, ShardReport};
+pub use message::{
+    AgentFailure, Assignment, Hello, PROTOCOL, SampleReport, SampleSpan, Sampling, Served, Serving,
+    ShardReport,
+};
 pub use round::{Action, Round, Said};
 pub use ticket::{Authority, Ticket};

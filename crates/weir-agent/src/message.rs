@@ -1,10 +1,12 @@
 //! What coordinator and agents say to each other: JSON, each message behind its length.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use weir_engine::LoadSpec;
-use weir_results::{HostUsage, LoadRecord, LoadSecond, Part, Usage};
+use weir_engine::{LiveSecond, LoadSpec};
+use weir_results::{HostUsage, LoadRecord, Part, Usage, UsageSecond};
 
 /// Version of the messages. Both sides are the same version of weir, so it only tells a stranger from an agent.
 pub const PROTOCOL: u32 = 1;
@@ -27,6 +29,14 @@ pub(crate) enum ToAgent {
     Start { load: u64, at_ns: u64 },
     /// The load is over for all.
     Abort { load: u64 },
+    /// Processes to sample from now on.
+    Sample { number: u64, sampling: Sampling },
+    /// The samples are wanted over this span of the agent's own clock.
+    Sampled { number: u64, span: SampleSpan },
+    /// An upstream to start, beside those that run.
+    Serve { number: u64, serving: Box<Serving> },
+    /// All upstreams end.
+    StopServing,
     /// There is nothing more to do.
     Leave,
 }
@@ -44,11 +54,15 @@ pub(crate) enum FromAgent {
     /// The answer to a ping, received and sent at these times of the agent.
     Pong { ping_ns: u64, received_ns: u64, sent_ns: u64 },
     /// A second of the load.
-    Second { load: u64, second: Box<LoadSecond> },
+    Second { load: u64, second: Box<LiveSecond> },
     /// The load has ended.
     Done { load: u64, report: Box<ShardReport> },
     /// The load failed.
     Failed { load: u64, failure: AgentFailure },
+    /// What was sampled, or why nothing was.
+    Sampled { number: u64, report: Result<Box<SampleReport>, AgentFailure> },
+    /// The upstream was started, or why it was not.
+    Served { number: u64, served: Result<Box<Served>, AgentFailure> },
 }
 
 /// Who an agent is.
@@ -86,6 +100,69 @@ pub struct ShardReport {
     pub part: Part,
     /// What the generator used in the sustained phase; `None` where nothing could be sampled.
     pub usage: Option<Usage>,
+    /// What the agent's host used in the sustained phase.
+    pub host: Option<HostUsage>,
+}
+
+/// Processes beside an agent that it has not started. One of the ways to find them is given.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sampling {
+    /// Name of the part in the report.
+    pub part: String,
+    /// The name of their program.
+    pub program: Option<String>,
+    /// The first of them, which has started the others.
+    pub pid: Option<i32>,
+    /// Their control group.
+    pub group: Option<PathBuf>,
+    /// The CPUs that they are limited to; `None` if that is unknown.
+    pub limit_cpus: Option<f64>,
+}
+
+/// An upstream that an agent starts: weir's own origin.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Serving {
+    /// Name of the part in the report.
+    pub part: String,
+    /// Arguments of `weir origin`, without address and certificate.
+    pub arguments: Vec<String>,
+    /// Certificate and key for TLS, PEM.
+    pub certificate: Option<[String; 2]>,
+    /// The CPUs that it is limited to.
+    pub limit_cpus: Option<f64>,
+    /// The memory that it is limited to.
+    pub limit_memory_bytes: Option<u64>,
+}
+
+/// An upstream that an agent has started; it may not listen yet.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Served {
+    /// Where it listens: the agent's address towards the run.
+    pub address: SocketAddr,
+    /// Its process, for the manifest.
+    pub part: Part,
+    /// The same, to be sampled.
+    pub pid: i32,
+}
+
+/// The times of a load, nanoseconds of one monotonic clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SampleSpan {
+    /// Start of the load.
+    pub start_ns: u64,
+    /// The sustained phase.
+    pub from_ns: u64,
+    /// Its end.
+    pub to_ns: u64,
+}
+
+/// What processes beside an agent used.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SampleReport {
+    /// In the sustained phase; `None` if the samples do not cover it.
+    pub usage: Option<Usage>,
+    /// In each second of the load.
+    pub seconds: Vec<UsageSecond>,
     /// What the agent's host used in the sustained phase.
     pub host: Option<HostUsage>,
 }

@@ -18,7 +18,7 @@ use weir_results::Requests;
 use crate::pacing::pauses::Pauses;
 use crate::pacing::source::{Arrival, Source};
 use crate::recording::books::{Books, Cause, Phase, count};
-use crate::recording::recorder::{Completed, Interval, OpenTimes, Recorder, Send};
+use crate::recording::recorder::{Completed, Interval, Loss, OpenTimes, Recorder, Send};
 use crate::recording::routes::Routes;
 use crate::timeline::Timeline;
 use crate::warm_up::{Meter, WarmUp};
@@ -358,7 +358,7 @@ impl Flow {
         if came_ns >= intended_ns.saturating_add(self.timeout_ns) {
             // It came, but too late to count. It has arrived for certain, and its connection is sound.
             self.count(request.arrival, |requests| requests.timed_out += 1);
-            self.recorder.lost(1);
+            self.recorder.lost(Loss::TimedOut);
         } else {
             let latency_ns = came_ns.saturating_sub(intended_ns);
             self.books(phase).complete(status);
@@ -390,7 +390,7 @@ impl Flow {
         let books = self.books(self.timeline.phase(request.arrival.intended_ns));
         books.uncertain += u64::from(request.was_ever_sent());
         count(&mut books.errors, cause);
-        self.recorder.lost(1);
+        self.recorder.lost(Loss::Failed);
     }
 
     /// Whether [`Flow::tick`] is due.
@@ -615,10 +615,11 @@ impl Flow {
             let books = self.books(self.timeline.phase(arrival.intended_ns));
             books.uncertain += 1;
             count(&mut books.errors, Cause::GoAway);
+            self.recorder.lost(Loss::Failed);
         } else {
             self.count(arrival, |requests| requests.dropped += 1);
+            self.recorder.lost(Loss::Dropped);
         }
-        self.recorder.lost(1);
     }
 
     /// Whether an arrival has waited so long that no answer can come within its time-out.
@@ -665,10 +666,11 @@ impl Flow {
             if request.was_ever_sent() {
                 self.count(request.arrival, |requests| requests.timed_out += 1);
                 self.books(self.timeline.phase(intended_ns)).uncertain += 1;
+                self.recorder.lost(Loss::TimedOut);
             } else {
                 self.count(request.arrival, |requests| requests.dropped += 1);
+                self.recorder.lost(Loss::Dropped);
             }
-            self.recorder.lost(1);
             expired.push(slot);
         }
     }

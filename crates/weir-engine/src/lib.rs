@@ -29,7 +29,7 @@ mod worker;
 pub use error::EngineError;
 pub use pacing::schedule::{Arrivals, NEVER_NS, Profile, Schedule, hash};
 pub use pacing::think::Think;
-pub use run::{Gate, Progress, run, run_behind};
+pub use run::{Gate, LiveSecond, Progress, run, run_behind};
 pub use slow::{SlowSpec, run_slow};
 pub use spec::{
     Body, CONNECTIONS_MAX, Check, ChecksSpec, LoadSpec, ModelSpec, ProtocolSpec, RATE_MAX_PER_S,

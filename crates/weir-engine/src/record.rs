@@ -14,6 +14,7 @@ use crate::flow::Samples;
 use crate::recording::books::Books;
 use crate::recording::recorder::{Interval, OpenTimes, Send, add_histogram};
 use crate::spec::{LoadSpec, ModelSpec, Part, ProtocolSpec};
+use crate::timeline::Span;
 use crate::worker::{Http2Books, Said, TlsBooks, WorkerReport};
 
 /// The record of a load in the making.
@@ -32,6 +33,17 @@ pub(crate) struct RecordBuilder {
     completed_in_phase: u64,
     bytes: Bytes,
     reports: BTreeMap<u32, WorkerReport>,
+}
+
+/// What an interval adds to the record when it is closed.
+#[derive(Clone, Debug)]
+pub(crate) struct Closed {
+    pub(crate) span: Span,
+    pub(crate) second: LoadSecond,
+    /// Of the lost requests, those that were sent and not answered in time.
+    pub(crate) timed_out: u64,
+    /// Of the lost requests, those that were never sent.
+    pub(crate) dropped: u64,
 }
 
 /// Times and CPU of the sustained phase as the coordinator saw them.
@@ -64,8 +76,9 @@ impl RecordBuilder {
         }
     }
 
-    /// Takes a worker's share of an interval; gives the whole once no worker still running has yet to hand in its own.
-    pub(crate) fn interval(&mut self, worker: u32, share: Interval) -> Option<&LoadSecond> {
+    /// Takes a worker's share of an interval; gives what was handed in so far once no worker still running has yet to
+    /// hand in its own.
+    pub(crate) fn interval(&mut self, worker: u32, share: Interval) -> Option<Closed> {
         let start_ns = share.span.start_ns;
         match self.open_intervals.get_mut(&start_ns) {
             Some((handed_in, sum)) => {
@@ -82,12 +95,18 @@ impl RecordBuilder {
         if is_whole { self.close(start_ns) } else { None }
     }
 
-    /// Takes a worker's final report.
-    pub(crate) fn report(&mut self, worker: u32, mut report: WorkerReport) {
-        for interval in std::mem::take(&mut report.flow.intervals) {
-            self.interval(worker, interval);
-        }
+    /// Takes a worker's final report; gives the intervals that it completes.
+    pub(crate) fn report(&mut self, worker: u32, mut report: WorkerReport) -> Vec<Closed> {
+        let intervals = std::mem::take(&mut report.flow.intervals);
+        let closed = intervals.into_iter().filter_map(|interval| self.interval(worker, interval)).collect();
         self.reports.insert(worker, report);
+        closed
+    }
+
+    /// Closes the intervals for which a worker has nothing to hand in any more.
+    pub(crate) fn close_all(&mut self) -> Vec<Closed> {
+        let starts: Vec<u64> = self.open_intervals.keys().copied().collect();
+        starts.into_iter().filter_map(|start_ns| self.close(start_ns)).collect()
     }
 
     /// Where the sustained phase ended, by the workers' reports.
@@ -105,9 +124,7 @@ impl RecordBuilder {
 
     /// The whole record.
     pub(crate) fn build(mut self, part: Part<'_>, frame: PhaseFrame) -> LoadRecord {
-        while let Some(&start_ns) = self.open_intervals.keys().next() {
-            self.close(start_ns);
-        }
+        self.close_all();
         let (mut sustained, mut warmup) = (Books::default(), Books::default());
         for report in self.reports.values() {
             sustained.add(&report.flow.sustained);
@@ -146,7 +163,7 @@ impl RecordBuilder {
         }
     }
 
-    fn close(&mut self, start_ns: u64) -> Option<&LoadSecond> {
+    fn close(&mut self, start_ns: u64) -> Option<Closed> {
         let (_, interval) = self.open_intervals.remove(&start_ns)?;
         if self.counts_only
             && let Some(mut previous) = self.seconds.last_entry()
@@ -160,12 +177,15 @@ impl RecordBuilder {
             self.bytes.received += interval.bytes_received;
         }
         let second = self.second(&interval);
+        let Interval { span, timed_out, dropped, .. } = interval;
+        let closed = Closed { span, second: second.clone(), timed_out, dropped };
         // A worker that ended early hands in its last share late; what was closed is added to, never replaced.
         let merged = match self.seconds.remove(&start_ns) {
             Some(before) => merge_seconds(before, second),
             None => second,
         };
-        Some(self.seconds.entry(start_ns).or_insert(merged))
+        self.seconds.insert(start_ns, merged);
+        Some(closed)
     }
 
     fn second(&self, interval: &Interval) -> LoadSecond {

@@ -18,7 +18,7 @@ use crate::pacing::pauses::{Pauses, Ramp, Seat};
 use crate::pacing::schedule::{Profile, Schedule, seed_of_shard};
 use crate::pacing::source::Source;
 use crate::pacing::think::Think;
-use crate::record::{PhaseFrame, RecordBuilder};
+use crate::record::{Closed, PhaseFrame, RecordBuilder};
 use crate::recording::recorder::Send;
 use crate::recording::routes::Routes;
 use crate::request::RequestSource;
@@ -37,10 +37,11 @@ mod steps;
 
 pub(crate) use crew::raise_open_files;
 pub use gate::Gate;
-pub use progress::Progress;
+pub use progress::{LiveSecond, Progress};
 
 use crew::{Crew, await_connections};
 use gate::Start;
+use progress::Asked;
 
 /// Time between the announcement of the start and the start, so that every worker is waiting by then.
 const LEAD_NS: u64 = 2_000_000;
@@ -259,6 +260,8 @@ impl Coordinator<'_> {
         let mut cpu = PhaseCpu::default();
         let mut is_stopping = false;
         let mut growth = warm_up.map(Growth::new);
+        let asked = Asked::of(self.part.spec);
+        let tell = |closed: &Closed, timeline: &Timeline| self.progress.second(&asked.live(closed, timeline));
         loop {
             let now_ns = mono_ns();
             if !is_stopping && self.stop.load(Ordering::Acquire) {
@@ -275,15 +278,16 @@ impl Coordinator<'_> {
             let patience = STOP_CHECK_PERIOD.min(Duration::from_nanos(next_ns.saturating_sub(now_ns)));
             match self.events.recv_timeout(patience) {
                 Ok((worker, Event::Interval(interval))) => {
-                    if let Some(second) = builder.interval(worker, *interval) {
-                        self.progress.second(second);
-                    }
+                    builder.interval(worker, *interval).iter().for_each(|closed| tell(closed, &timeline));
                 }
-                Ok((worker, Event::Ended(report))) => builder.report(worker, *report),
+                Ok((worker, Event::Ended(report))) => {
+                    builder.report(worker, *report).iter().for_each(|closed| tell(closed, &timeline));
+                }
                 Ok((_, Event::Connected)) | Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
         }
+        builder.close_all().iter().for_each(|closed| tell(closed, &timeline));
         // A load stopped during its warm-up has an empty phase.
         let end_ns = builder.phase_end_ns().unwrap_or_else(mono_ns).max(timeline.sustain_ns);
         let now = process_cpu_time();

@@ -51,6 +51,11 @@ pub(crate) fn run_id(unix_ms: u64) -> String {
     format!("{}-{letters}", stamp(unix_ms))
 }
 
+/// An id for a run that starts now.
+pub fn new_run_id() -> String {
+    run_id(unix_ms())
+}
+
 /// A new seed: small enough to type, and exact in every JSON reader.
 pub(crate) fn new_seed() -> u64 {
     random() % 1_000_000_000

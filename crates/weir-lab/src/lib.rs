@@ -17,6 +17,7 @@ mod read;
 mod run;
 pub mod scenario;
 mod source;
+mod watch;
 
 pub use bounds::read_bounds;
 pub use cell::from_agents::AgentsOptions;
@@ -24,6 +25,7 @@ pub use cell::origin::secure_origin;
 pub use cell::service::service_binding;
 pub use cell::start::{Addresses, binding};
 pub use check::Known;
+pub use clock::new_run_id;
 pub use error::LabError;
 pub use plan::estimate::TimeEstimate;
 pub use plan::extend::extended;
@@ -36,3 +38,4 @@ pub use run::{Bench, Prepared, differences, execute, new_run, prepare, prepare_w
 pub use scenario::load_spec::load_problem;
 pub use scenario::setting::Setting;
 pub use source::{Source, built_in_names};
+pub use watch::{PartNow, WatchedLoad, Watcher};

@@ -77,6 +77,9 @@ pub struct ShardResult {
     pub clock_bound_ns: u64,
     /// The shard's books.
     pub requests: Requests,
+    /// The books of the shard's whole load, warm-up and drain included; empty in records of before.
+    #[serde(default)]
+    pub whole: Requests,
     /// Whole responses within its phase, per second of it.
     pub rate_per_s: f64,
     /// Latency as in [`crate::LoadResult::latency_ns`].
@@ -96,12 +99,13 @@ pub struct ShardResult {
 impl ShardResult {
     /// The row of a shard with this record, from an agent of this name.
     pub fn of(agent: &str, record: &LoadRecord, start_offset_ns: i64, clock_bound_ns: u64) -> Self {
-        let LoadRecord { result, generator, .. } = record;
+        let LoadRecord { result, whole, generator, .. } = record;
         Self {
             agent: agent.to_owned(),
             start_offset_ns,
             clock_bound_ns,
             requests: result.requests,
+            whole: *whole,
             rate_per_s: result.rate_per_s,
             latency_ns: result.latency_ns,
             lateness_ns: result.lateness_ns,

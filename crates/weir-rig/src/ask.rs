@@ -17,17 +17,20 @@ const OUTPUT_BYTES_MAX: u64 = 64 << 10;
 
 /// The end of a command, and what it printed.
 #[derive(Debug)]
-pub(crate) struct Answer {
-    pub(crate) status: ExitStatus,
-    pub(crate) output: String,
-    pub(crate) errors: String,
+pub struct Answer {
+    /// How it exited.
+    pub status: ExitStatus,
+    /// Its standard output, up to 64 KiB.
+    pub output: String,
+    /// Its standard error, up to 64 KiB.
+    pub errors: String,
 }
 
 /// Runs `command` until it exits.
 ///
 /// # Errors
 /// If it cannot be started, or does not exit within `timeout`.
-pub(crate) fn ask(mut command: Command, timeout: Duration) -> io::Result<Answer> {
+pub fn ask(mut command: Command, timeout: Duration) -> io::Result<Answer> {
     static ASKED: AtomicU32 = AtomicU32::new(0);
     let mark = format!("asked-{}-{}", std::process::id(), ASKED.fetch_add(1, Ordering::Relaxed));
     let (output, its_output) = io::pipe()?;

@@ -24,6 +24,7 @@ pub mod prometheus;
 mod rig;
 mod sample;
 
+pub use ask::{Answer, ask};
 pub use burner::{BurnerRecord, burn, exec_with_burner, read_burner_record};
 pub use certificates::{CertificateFiles, Certificates, DomainCertificate, tokens};
 pub use cleanup::run_guard;
@@ -38,4 +39,4 @@ pub use launch::{ProcessSpec, Ready, Running, in_own_session};
 pub use limits::{CgroupVersion, Limits, start_again_in_scope};
 pub use namespace::Namespace;
 pub use rig::{Rig, RigOptions, disturbance, try_limits, try_namespaces};
-pub use sample::{Sampler, Samples};
+pub use sample::{PartReading, ProcessSet, Sampler, Samples};

@@ -16,7 +16,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use weir_io::mono_ns;
 
-use super::{Event, Heard, Shared};
+use super::{Answer, Event, Heard, Shared};
 use crate::clock::Exchange;
 use crate::link::{self, SILENCE_MAX, Silence};
 use crate::message::{FromAgent, Hello, PROTOCOL, ToAgent};
@@ -193,6 +193,8 @@ fn hear(number: usize, shared: &Shared, message: FromAgent, at_ns: u64) -> Vec<T
         FromAgent::Second { load, second } => event(load, Heard::Second(second)),
         FromAgent::Done { load, report } => event(load, Heard::Said(Said::Done(report))),
         FromAgent::Failed { load, failure } => event(load, Heard::Said(Said::Failed(failure))),
+        FromAgent::Sampled { number: of, report } => event(of, Heard::Answer(Answer::Sampled(report))),
+        FromAgent::Served { number: of, served } => event(of, Heard::Answer(Answer::Served(served))),
     }
     Vec::new()
 }

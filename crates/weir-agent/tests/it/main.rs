@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
-use std::net::TcpListener;
+use std::net::{IpAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -12,7 +12,7 @@ use std::time::Duration;
 use weir_agent::agent::{Options, Progress, Work, run};
 use weir_agent::{
     AgentError, AgentFailure, Authority, Coordinator, Hello, Look, Order, PROTOCOL, RoundFailure,
-    ShardReport, Ticket, read_files,
+    SampleReport, SampleSpan, Sampling, Served, Serving, ShardReport, Ticket, read_files,
 };
 use weir_engine::{LoadSpec, RequestSpec};
 use weir_results::{Part, Role};
@@ -29,6 +29,7 @@ struct Script {
     text: Option<String>,
     aborts: u32,
     is_done: bool,
+    sampled: Option<SampleSpan>,
 }
 
 struct Scripted(Arc<Mutex<Script>>);
@@ -59,6 +60,27 @@ impl Work for Scripted {
     }
 
     fn abort(&mut self) {
+        self.0.lock().unwrap().aborts += 1;
+    }
+
+    fn sample(&mut self, sampling: &Sampling) -> Result<(), AgentFailure> {
+        match &sampling.program {
+            Some(_) => Ok(()),
+            None => Err(AgentFailure::new("sampler", "there is no such process", "")),
+        }
+    }
+
+    fn sampled(&mut self, span: SampleSpan) -> Result<SampleReport, AgentFailure> {
+        self.0.lock().unwrap().sampled = Some(span);
+        Ok(SampleReport { usage: None, seconds: Vec::new(), host: None })
+    }
+
+    fn serve(&mut self, at: IpAddr, serving: &Serving) -> Result<Served, AgentFailure> {
+        let part = Part { name: serving.part.clone(), ..report().part };
+        Ok(Served { address: (at, 80).into(), part, pid: 1 })
+    }
+
+    fn stop_serving(&mut self) {
         self.0.lock().unwrap().aborts += 1;
     }
 }
@@ -170,6 +192,35 @@ fn agents_start_at_one_moment_and_report() {
     for agent in agents {
         agent.join().unwrap().unwrap();
     }
+}
+
+#[test]
+fn samples_are_of_the_span_that_is_asked_for_or_say_why_there_are_none() {
+    let mut bench = Bench::new();
+    let script = Arc::<Mutex<Script>>::default();
+    let agent = bench.agent("beside", &script);
+    bench.await_agents(1);
+    let span =
+        SampleSpan { start_ns: 1_000_000_000_000, from_ns: 1_000_000_000_001, to_ns: 1_000_000_000_002 };
+    let why = |error: AgentFailure| error.message;
+    assert_eq!(
+        why(bench.coordinator.sampled("nobody", span).unwrap_err()),
+        "it is lost: it has never joined"
+    );
+    assert_eq!(why(bench.coordinator.sampled("beside", span).unwrap_err()), "sampling has not started");
+    bench.coordinator.sample("beside", &Sampling::default());
+    assert_eq!(why(bench.coordinator.sampled("beside", span).unwrap_err()), "there is no such process");
+    bench.coordinator.sample("beside", &Sampling { program: Some("nginx".into()), ..Sampling::default() });
+    bench.coordinator.sampled("beside", span).unwrap();
+    let asked = script.lock().unwrap().sampled.unwrap();
+    assert_eq!(asked.to_ns - asked.start_ns, 2, "the clock of the agent differs by one offset");
+    let served =
+        bench.coordinator.serve("beside", Serving { part: "origin".into(), ..Serving::default() }).unwrap();
+    assert_eq!((served.address, &served.part.name[..]), (([127, 0, 0, 1], 80).into(), "origin"));
+    bench.stop.store(true, Ordering::Relaxed);
+    agent.join().unwrap().unwrap();
+    let gone = bench.coordinator.sampled("beside", span).unwrap_err().message;
+    assert!(gone.starts_with("it is lost: "), "{gone}");
 }
 
 #[test]

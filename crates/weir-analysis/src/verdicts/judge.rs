@@ -224,8 +224,9 @@ impl Case<'_> {
         if late_ns <= allowed_ns || self.waited_for_connections(late_ns, allowed_ns) {
             return self.late_shard(allowed_ns);
         }
+        let shard = self.late_shard(allowed_ns).map(|shard| format!("; {shard}")).unwrap_or_default();
         Some(format!(
-            "requests were sent late: p99 of the lateness is {} (limit {}, the larger of {} and {} of the latency p99)",
+            "requests were sent late: p99 of the lateness is {} (limit {}, the larger of {} and {} of the latency p99){shard}",
             time_ns(late_ns),
             time_ns(allowed_ns),
             time_ns(self.t.lateness_ns as f64),

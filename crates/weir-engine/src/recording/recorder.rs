@@ -14,6 +14,10 @@ pub(crate) struct Interval {
     pub(crate) completed: u64,
     pub(crate) unexpected: u64,
     pub(crate) lost: u64,
+    /// Of the lost ones, those that were sent and not answered in time.
+    pub(crate) timed_out: u64,
+    /// Of the lost ones, those that were never sent.
+    pub(crate) dropped: u64,
     pub(crate) bytes_sent: u64,
     pub(crate) bytes_received: u64,
     /// Latency of requests of the sustained phase that completed in the interval.
@@ -46,6 +50,14 @@ pub(crate) struct Recorder {
     sends: Option<Vec<Send>>,
     /// Requests of the phase that did not wait for a connection: recorded in one go at the end.
     waited_for_none: u64,
+}
+
+/// Why no whole response counts for a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Loss {
+    Failed,
+    TimedOut,
+    Dropped,
 }
 
 /// The times of a request that completed.
@@ -149,8 +161,13 @@ impl Recorder {
     }
 
     #[inline]
-    pub(crate) fn lost(&mut self, count: u64) {
-        self.current.lost += count;
+    pub(crate) fn lost(&mut self, loss: Loss) {
+        self.current.lost += 1;
+        match loss {
+            Loss::Failed => {}
+            Loss::TimedOut => self.current.timed_out += 1,
+            Loss::Dropped => self.current.dropped += 1,
+        }
     }
 
     #[inline]
@@ -193,6 +210,8 @@ impl Interval {
             completed: 0,
             unexpected: 0,
             lost: 0,
+            timed_out: 0,
+            dropped: 0,
             bytes_sent: 0,
             bytes_received: 0,
             sustained: new_histogram(),
@@ -216,6 +235,8 @@ impl Interval {
         self.completed += other.completed;
         self.unexpected += other.unexpected;
         self.lost += other.lost;
+        self.timed_out += other.timed_out;
+        self.dropped += other.dropped;
         self.bytes_sent += other.bytes_sent;
         self.bytes_received += other.bytes_received;
         add_histogram(&mut self.sustained, &other.sustained);

@@ -9,7 +9,7 @@ use weir_results::{
 };
 
 use super::gate::Start;
-use super::progress::Progress;
+use super::progress::{LiveSecond, Progress};
 use crate::EngineError;
 use crate::spec::{LoadSpec, ModelSpec, Part, StepSpec};
 
@@ -110,8 +110,10 @@ struct Later<'a> {
 }
 
 impl Progress for Later<'_> {
-    fn second(&self, second: &LoadSecond) {
-        self.progress.second(&LoadSecond { t_s: second.t_s + self.by_s, ..second.clone() });
+    fn second(&self, live: &LiveSecond) {
+        let mut live = live.clone();
+        live.second.t_s += self.by_s;
+        self.progress.second(&live);
     }
 }
 

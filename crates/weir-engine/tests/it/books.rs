@@ -1,11 +1,11 @@
 //! Whole loads: phases, workers, overload, an early end.
 
+use std::cell::RefCell;
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use weir_engine::{EngineError, LoadSpec, Progress, run};
-use weir_results::LoadSecond;
+use weir_engine::{EngineError, LiveSecond, LoadSpec, Progress, run};
 
 use crate::load::{MS, check, closed, drive, open};
 use crate::peer::{Behaviour, Peer, say};
@@ -71,7 +71,7 @@ fn connections_that_could_not_be_opened_are_missing() {
 fn an_early_end_keeps_what_there_is() {
     struct StopAfterOne<'a>(&'a AtomicBool, AtomicU64);
     impl Progress for StopAfterOne<'_> {
-        fn second(&self, _: &LoadSecond) {
+        fn second(&self, _: &LiveSecond) {
             self.1.fetch_add(1, Ordering::Relaxed);
             self.0.store(true, Ordering::Release);
         }
@@ -88,6 +88,35 @@ fn an_early_end_keeps_what_there_is() {
     assert!(progress.1.load(Ordering::Relaxed) >= 1);
     let bounds = record.phase_end_mono_ns - record.phase_start_mono_ns;
     assert!(record.result.duration_s > 0.0 && (record.result.duration_s - bounds as f64 / 1e9).abs() < 1e-9);
+}
+
+#[test]
+fn the_seconds_that_are_reported_add_up_to_the_record() {
+    struct Sum(RefCell<Vec<LiveSecond>>);
+    impl Progress for Sum {
+        fn second(&self, second: &LiveSecond) {
+            self.0.borrow_mut().push(second.clone());
+        }
+    }
+    let peer = Peer::start(|s, _| say(s, OK));
+    let silent = Peer::start(|_, _| true);
+    let refuses = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    for address in [peer.address, silent.address, refuses] {
+        let mut spec = open(address, 500.0, 1_300 * MS);
+        (spec.workers, spec.counts_only, spec.timeout_ns) = (2, true, 200 * MS);
+        let sum = Sum(RefCell::new(Vec::new()));
+        let record = run(&spec, &sum, &AtomicBool::new(false)).unwrap();
+        let told = sum.0.into_inner();
+        let total = |count: fn(&LiveSecond) -> u64| told.iter().map(count).sum::<u64>();
+        let whole = record.whole;
+        assert_eq!(total(|live| live.second.sent), whole.sent);
+        assert_eq!(total(|live| live.second.completed), whole.completed);
+        assert_eq!(total(LiveSecond::failed), whole.failed);
+        assert_eq!(total(|live| live.timed_out), whole.timed_out);
+        assert_eq!(total(|live| live.dropped), whole.dropped);
+        assert_eq!(total(|live| live.second.latency.decode().unwrap().len()), whole.completed);
+        assert!(told.iter().any(|live| live.offered_per_s == Some(500.0)), "{told:?}");
+    }
 }
 
 #[test]

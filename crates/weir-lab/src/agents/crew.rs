@@ -1,27 +1,32 @@
 //! The agents of a run: started where [`Place`] says, and given one load after the other.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use weir_agent::{
-    AgentError, AgentInfo, Authority, Coordinator, Look, Measured, Order, RoundFailure, read_files,
+    AgentError, AgentFailure, AgentInfo, Authority, Coordinator, Look, Measured, Order, RoundFailure,
+    SampleReport, SampleSpan, Sampling, Served, Serving, read_files,
 };
 use weir_engine::{LoadSpec, ShardSpec};
 use weir_results::{LoadRecord, MergeError, Role, ShardRecord, merge};
 use weir_rig::{Binary, Limits, Namespace, ProcessSpec, Ready, Rig, RigError, Running};
 
-use super::Place;
+use super::ssh::{Hosts, Join};
+use super::{Place, SshError};
 
-/// How long agents that weir starts may take to join.
+/// How long agents that weir starts on this host may take to join.
 const JOIN_MAX: Duration = Duration::from_secs(30);
 
-/// The same for agents that the user starts.
+/// The same for agents on other machines: the user has to start them, or weir is copied there first.
 const OWN_JOIN_MAX: Duration = Duration::from_secs(300);
 
 /// The longest phase of a load that ends after a number of requests.
 const COUNT_MAX: Duration = Duration::from_secs(3_600);
+
+/// How often it is looked whether an upstream listens.
+const SERVE_EVERY: Duration = Duration::from_millis(10);
 
 /// Why agents cannot be had, or a load over them gave nothing.
 #[derive(Debug, thiserror::Error)]
@@ -35,6 +40,9 @@ pub enum CrewError {
     /// An agent could not go on.
     #[error(transparent)]
     Round(#[from] RoundFailure),
+    /// A host of ssh cannot have an agent.
+    #[error(transparent)]
+    Ssh(#[from] SshError),
     /// The records of the agents do not belong together.
     #[error(transparent)]
     Merge(#[from] MergeError),
@@ -49,6 +57,7 @@ impl CrewError {
         match self {
             Self::Agent(_) | Self::Merge(_) | Self::Stopped => "agents",
             Self::Rig(error) => error.cause(),
+            Self::Ssh(_) => "ssh",
             Self::Round(failure) => &failure.failure.cause,
         }
     }
@@ -58,6 +67,7 @@ impl CrewError {
         match self {
             Self::Agent(error) => error.remedy().to_owned(),
             Self::Rig(error) => error.remedy(),
+            Self::Ssh(error) => error.remedy(),
             Self::Round(failure) => failure.failure.remedy.clone(),
             Self::Merge(_) => "report this as a bug".into(),
             Self::Stopped => String::new(),
@@ -69,7 +79,7 @@ impl CrewError {
         match self {
             Self::Rig(error) => error.log_tail(),
             Self::Round(failure) => &failure.failure.log_tail,
-            Self::Agent(_) | Self::Merge(_) | Self::Stopped => "",
+            Self::Agent(_) | Self::Ssh(_) | Self::Merge(_) | Self::Stopped => "",
         }
     }
 }
@@ -78,14 +88,18 @@ impl CrewError {
 #[derive(Clone, Debug)]
 pub struct Joining<'a> {
     /// Where agents run.
-    pub place: Place,
+    pub place: &'a Place,
+    /// What they are called, which the names of agents on this host begin with: no two crews of a run may share it.
+    pub called: &'a str,
+    /// Whether they generate load.
+    pub is_load: bool,
     /// The program of agents that weir starts.
     pub weir: &'a Binary,
     /// The run.
     pub run: &'a str,
-    /// Where agents that the user starts can join; unused for others.
+    /// Where agents on other machines join; unused for others.
     pub listen: SocketAddr,
-    /// Where their ticket is written; unused for others.
+    /// Where the ticket of those that the user starts is written; unused for others.
     pub ticket: PathBuf,
     /// Ends the wait for agents.
     pub stop: &'a AtomicBool,
@@ -96,8 +110,10 @@ pub struct Joining<'a> {
 pub struct Crew {
     coordinator: Coordinator,
     agents: Vec<AgentInfo>,
-    /// The processes of agents that weir has started.
+    /// The processes of agents that weir has started on this host.
     processes: Vec<Running>,
+    /// What holds the agents that weir has started elsewhere.
+    carriers: Vec<Running>,
     /// The namespaces that they are in; empty if they are in none.
     namespaces: Vec<Namespace>,
 }
@@ -111,18 +127,29 @@ impl Crew {
     pub fn start(rig: &Rig, joining: &Joining<'_>, say: &dyn Fn(&str)) -> Result<Self, CrewError> {
         let authority = Authority::new(joining.run)?;
         let start = |listener| Coordinator::start(listener, &authority, env!("CARGO_PKG_VERSION"));
-        let ticket = rig.work_dir().join("ticket");
+        let ticket = rig.work_dir().join(format!("{}.ticket", joining.called));
+        let mut carriers = Vec::new();
         let (coordinator, seats) = match joining.place {
             Place::Own(_) => {
-                let coordinator = start(listener(joining.listen)?)?;
+                let coordinator = start(outer_listener(joining.listen)?)?;
                 authority.ticket().write(&joining.ticket)?;
                 say(&own_words(joining, &coordinator));
+                (coordinator, Vec::new())
+            }
+            Place::Ssh(names) => {
+                let coordinator = start(outer_listener(joining.listen)?)?;
+                authority.ticket().write(&ticket)?;
+                let address = coordinator.address();
+                let host = Some(address.ip()).filter(|host| !host.is_unspecified());
+                let join = Join { host, port: address.port() };
+                let called = joining.called;
+                carriers = Hosts { names, called, weir: joining.weir, join, ticket: &ticket }.launch(rig)?;
                 (coordinator, Vec::new())
             }
             Place::Local(count) => {
                 let coordinator = start(listener((Ipv4Addr::LOCALHOST, 0).into())?)?;
                 let seat = Seat { join: coordinator.address(), namespace: None };
-                (coordinator, vec![seat; count as usize])
+                (coordinator, vec![seat; *count as usize])
             }
             Place::Namespaces(count) => {
                 let hub = rig.namespace()?;
@@ -135,7 +162,7 @@ impl Crew {
                     let [address, _] = rig.link(&hub, &namespace)?;
                     Ok(Seat { join: (address, port).into(), namespace: Some(namespace) })
                 };
-                (coordinator, (0..count).map(seat).collect::<Result<_, RigError>>()?)
+                (coordinator, (0..*count).map(seat).collect::<Result<_, RigError>>()?)
             }
         };
         if !seats.is_empty() {
@@ -143,17 +170,23 @@ impl Crew {
         }
         let mut processes = Vec::new();
         for (seat, number) in seats.iter().zip(1..) {
-            let home = home(rig.work_dir(), number);
+            let home = home(joining, rig.work_dir(), number);
             std::fs::create_dir_all(&home).map_err(|source| AgentError::File { path: home, source })?;
             processes.push(rig.launch(&process(joining, rig.work_dir(), seat, number, &ticket))?);
         }
-        let within = if seats.is_empty() { OWN_JOIN_MAX } else { JOIN_MAX };
+        let within = if joining.place.is_elsewhere() { OWN_JOIN_MAX } else { JOIN_MAX };
         let count = joining.place.agents() as usize;
-        let mut agents = coordinator.await_agents(count, within, joining.stop, || died(&mut processes))?;
+        let died = || died(&mut processes).and_then(|()| died(&mut carriers));
+        let mut agents = coordinator.await_agents(count, within, joining.stop, died)?;
         // Agents of weir's are numbered as their processes are, whoever came first.
-        agents.sort_by_key(|agent| processes.iter().position(|process| process.name() == agent.name));
+        let carries = |process: &Running, agent: &str| {
+            let without = process.name().strip_prefix(joining.called);
+            process.name() == agent || without.and_then(|rest| rest.strip_prefix('-')) == Some(agent)
+        };
+        let started = || processes.iter().chain(&carriers);
+        agents.sort_by_key(|agent| started().position(|process| carries(process, &agent.name)));
         let namespaces = seats.into_iter().filter_map(|seat| seat.namespace).collect();
-        Ok(Self { coordinator, agents, processes, namespaces })
+        Ok(Self { coordinator, agents, processes, carriers, namespaces })
     }
 
     /// Waits for agents of the user in the place of those that are gone.
@@ -163,7 +196,7 @@ impl Crew {
     pub fn refill(&mut self, stop: &AtomicBool, say: &dyn Fn(&str)) -> Result<(), CrewError> {
         let present = self.coordinator.agents();
         let is_there = |agent: &AgentInfo| present.iter().any(|there| there.name == agent.name);
-        if !self.processes.is_empty() || self.agents.iter().all(is_there) {
+        if !self.is_of_user() || self.agents.iter().all(is_there) {
             return Ok(());
         }
         let count = self.agents.len();
@@ -175,12 +208,22 @@ impl Crew {
         Ok(())
     }
 
+    /// Looks whether an agent that weir has started, or its connection, has ended.
+    fn died(&mut self) -> Result<(), CrewError> {
+        died(&mut self.processes).and_then(|()| died(&mut self.carriers))
+    }
+
+    /// Whether the user has started the agents.
+    fn is_of_user(&self) -> bool {
+        self.processes.is_empty() && self.carriers.is_empty()
+    }
+
     /// The agents, in the order of their shards.
     pub fn agents(&self) -> &[AgentInfo] {
         &self.agents
     }
 
-    /// The processes of agents that weir has started; none of those that the user starts.
+    /// The processes of agents on this host that weir has started.
     pub fn processes(&self) -> &[Running] {
         &self.processes
     }
@@ -188,6 +231,57 @@ impl Crew {
     /// The namespaces that agents are in, in the same order; empty if they are in none.
     pub fn namespaces(&self) -> &[Namespace] {
         &self.namespaces
+    }
+
+    /// Lets the first agent sample processes of its host, until [`Crew::sampled`].
+    pub fn sample(&mut self, sampling: &Sampling) {
+        if let Some(agent) = self.agents.first() {
+            self.coordinator.sample(&agent.name, sampling);
+        }
+    }
+
+    /// What the first agent has sampled, over a span of this host's clock.
+    ///
+    /// # Errors
+    /// [`CrewError`] with what the agent says, or that it is gone.
+    pub fn sampled(&mut self, span: SampleSpan) -> Result<SampleReport, CrewError> {
+        self.died()?;
+        let agent = self.agents.first().map(|agent| agent.name.clone()).unwrap_or_default();
+        let report = self.coordinator.sampled(&agent, span);
+        report.map_err(|failure| RoundFailure { agent, failure }.into())
+    }
+
+    /// Lets the first agent start an upstream; returns when it listens.
+    ///
+    /// # Errors
+    /// [`CrewError`] with what the agent says, that it is gone, or that nobody listens.
+    pub fn serve(&mut self, serving: Serving, within: Duration) -> Result<Served, CrewError> {
+        self.died()?;
+        let agent = self.agents.first().map(|agent| agent.name.clone()).unwrap_or_default();
+        let deadline = Instant::now() + within;
+        let failed = |failure| RoundFailure { agent: agent.clone(), failure };
+        let served = self.coordinator.serve(&agent, serving).map_err(failed)?;
+        while let Err(error) = TcpStream::connect_timeout(&served.address, within) {
+            if Instant::now() >= deadline {
+                let message = format!("its upstream at {} does not listen: {error}", served.address);
+                let remedy = "check that a firewall lets connections to that host through";
+                return Err(failed(AgentFailure::new("never-ready", message, remedy)).into());
+            }
+            std::thread::sleep(SERVE_EVERY);
+        }
+        Ok(served)
+    }
+
+    /// Ends all upstreams of the first agent.
+    pub fn stop_serving(&self) {
+        if let Some(agent) = self.agents.first() {
+            self.coordinator.stop_serving(&agent.name);
+        }
+    }
+
+    /// Whether an agent is gone.
+    pub fn is_lost(&mut self) -> bool {
+        self.died().is_err() || self.coordinator.agents().len() < self.agents.len()
     }
 
     /// Runs `spec` over all agents, each with its shard. `look` sees what happens meanwhile, and can end the load.
@@ -200,7 +294,7 @@ impl Crew {
         stop: &AtomicBool,
         look: &mut dyn FnMut(Look<'_>) -> Result<(), E>,
     ) -> Result<(LoadRecord, Vec<Measured>), E> {
-        died(&mut self.processes)?;
+        self.died()?;
         let mut whole = spec.clone();
         let files = read_files(&mut whole).map_err(CrewError::from)?;
         let of = self.agents.len() as u32;
@@ -218,7 +312,7 @@ impl Crew {
             Err(Ended::Caller(error)) => return Err(error),
             Err(Ended::Round(failure)) => {
                 // A process that died says more than its connection.
-                died(&mut self.processes)?;
+                self.died()?;
                 return Err(CrewError::from(failure).into());
             }
         };
@@ -266,6 +360,16 @@ fn listener(address: SocketAddr) -> Result<TcpListener, AgentError> {
     TcpListener::bind(address).map_err(|source| AgentError::Listen { address, source })
 }
 
+/// Listens for agents of other machines: where no address is given, on all of IPv6 and IPv4.
+fn outer_listener(address: SocketAddr) -> Result<TcpListener, AgentError> {
+    if address.ip() == Ipv4Addr::UNSPECIFIED {
+        let every = SocketAddr::from((Ipv6Addr::UNSPECIFIED, address.port()));
+        // Not every host has IPv6.
+        return TcpListener::bind(every).or_else(|_| listener(address));
+    }
+    listener(address)
+}
+
 fn own_words(joining: &Joining<'_>, coordinator: &Coordinator) -> String {
     let address = coordinator.address();
     let host = match address.ip().is_unspecified() {
@@ -281,24 +385,18 @@ fn own_words(joining: &Joining<'_>, coordinator: &Coordinator) -> String {
 }
 
 /// The folder of an agent, which goes with that of the run.
-fn home(work_dir: &Path, number: u32) -> PathBuf {
-    work_dir.join(format!("agent-{number}"))
+fn home(joining: &Joining<'_>, work_dir: &Path, number: u32) -> PathBuf {
+    work_dir.join(format!("{}-{number}", joining.called))
 }
 
 fn process(joining: &Joining<'_>, dir: &Path, seat: &Seat, number: u32, ticket: &Path) -> ProcessSpec {
-    let (name, home) = (format!("agent-{number}"), home(dir, number));
+    let (name, home) = (format!("{}-{number}", joining.called), home(joining, dir, number));
     let argument = |path: &Path| path.display().to_string();
-    let command = [
-        "agent",
-        "--join",
-        &seat.join.to_string(),
-        "--ticket",
-        &argument(ticket),
-        "--name",
-        &name,
-        "--sampled",
-    ];
-    let command = std::iter::once(argument(&joining.weir.path)).chain(command.map(str::to_owned));
+    let command = ["agent", "--join", &seat.join.to_string(), "--ticket", &argument(ticket), "--name", &name];
+    // Those that generate load are limited and sampled with all that they start. Others limit and sample by themselves.
+    let sampled = joining.is_load.then_some("--sampled");
+    let command = command.into_iter().chain(sampled).map(str::to_owned);
+    let command = std::iter::once(argument(&joining.weir.path)).chain(command);
     ProcessSpec {
         binary: joining.weir.clone(),
         role: Role::Generator,
@@ -307,6 +405,7 @@ fn process(joining: &Joining<'_>, dir: &Path, seat: &Seat, number: u32, ticket: 
         env: vec![("TMPDIR".into(), argument(&home)), ("WEIR_STATE_DIR".into(), argument(&home))],
         dir: dir.to_path_buf(),
         log: home.join("log"),
+        input: None,
         limits: Limits::default(),
         is_urgent: true,
         cpus: None,

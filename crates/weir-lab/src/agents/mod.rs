@@ -3,8 +3,10 @@
 
 mod crew;
 mod place;
+mod ssh;
 mod work;
 
 pub use crew::{Crew, CrewError, Joining};
 pub use place::Place;
+pub use ssh::SshError;
 pub use work::{ShardWork, prepared_mark};

@@ -8,10 +8,11 @@ use weir_document::as_word;
 /// The most agents of a run.
 const AGENTS_MAX: u32 = 256;
 
-const FORMS: &str = "use local:N, netns:N or agents:N with 1 to 256 agents, like netns:2";
+const FORMS: &str =
+    "use local:N, netns:N or agents:N with 1 to 256 agents, like netns:2, or ssh:HOST,HOST with SSH hosts";
 
 /// Where load comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// Processes of this host: `local:18`.
     Local(u32),
@@ -19,24 +20,33 @@ pub enum Place {
     Namespaces(u32),
     /// Agents that the user starts: `agents:4`.
     Own(u32),
+    /// SSH hosts, with an agent each: `ssh:host1,host2`.
+    Ssh(Vec<String>),
 }
 
 impl Place {
     /// How many agents there are.
-    pub fn agents(self) -> u32 {
-        let (Self::Local(count) | Self::Namespaces(count) | Self::Own(count)) = self;
-        count
+    pub fn agents(&self) -> u32 {
+        match self {
+            Self::Local(count) | Self::Namespaces(count) | Self::Own(count) => *count,
+            Self::Ssh(hosts) => hosts.len() as u32,
+        }
+    }
+
+    /// Whether agents run on other machines.
+    pub fn is_elsewhere(&self) -> bool {
+        matches!(self, Self::Own(_) | Self::Ssh(_))
     }
 }
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = match self {
-            Self::Local(_) => "local",
-            Self::Namespaces(_) => "netns",
-            Self::Own(_) => "agents",
-        };
-        write!(f, "{kind}:{}", self.agents())
+        match self {
+            Self::Local(count) => write!(f, "local:{count}"),
+            Self::Namespaces(count) => write!(f, "netns:{count}"),
+            Self::Own(count) => write!(f, "agents:{count}"),
+            Self::Ssh(hosts) => write!(f, "ssh:{}", hosts.join(",")),
+        }
     }
 }
 
@@ -54,12 +64,28 @@ impl FromStr for Place {
             "local" => Ok(Self::Local(count()?)),
             "netns" => Ok(Self::Namespaces(count()?)),
             "agents" => Ok(Self::Own(count()?)),
+            "ssh" => hosts(rest).map(Self::Ssh).map_err(wrong),
             _ => Err(wrong(format!("`{text}` is no place for agents"))),
         }
     }
 }
 
-as_word!(Place, "`local:N`, `netns:N` or `agents:N`, with the number of agents");
+as_word!(Place, "`local:N`, `netns:N` or `agents:N`, with the number of agents, or `ssh:HOST,HOST`");
+
+/// SSH hosts; none may look like an option of it, or like several words.
+fn hosts(text: &str) -> Result<Vec<String>, String> {
+    let hosts: Vec<String> = text.split(',').map(|host| host.trim().to_owned()).collect();
+    let is_host = |host: &&String| {
+        !host.is_empty()
+            && !host.starts_with('-')
+            && !host.contains(|c: char| c.is_whitespace() || c.is_control())
+    };
+    match hosts.iter().find(|host| !is_host(host)) {
+        Some(wrong) => Err(format!("`{wrong}` is not an SSH host")),
+        None if hosts.len() > AGENTS_MAX as usize => Err(format!("{} hosts are too many", hosts.len())),
+        None => Ok(hosts),
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -78,6 +104,10 @@ mod tests {
         check("netns", Err("`netns` has no number of agents from 1 to 256"));
         check("local:0", Err("`local:0` has no number of agents from 1 to 256"));
         check("local:257", Err("`local:257` has no number of agents from 1 to 256"));
+        let hosts = |hosts: &[&str]| Ok(Place::Ssh(hosts.iter().map(|host| (*host).to_owned()).collect()));
+        check("ssh:me@a, b", hosts(&["me@a", "b"]));
+        check("ssh:", Err("`` is not an SSH host"));
+        check("ssh:a,-oProxyCommand=x", Err("`-oProxyCommand=x` is not an SSH host"));
         check("k8s", Err("`k8s` is no place for agents"));
     }
 }

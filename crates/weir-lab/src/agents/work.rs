@@ -1,19 +1,20 @@
 //! What an agent does with its shard: the load generator as a process of its own, sampled like one of a cell.
 
 use std::fs;
-use std::io::{Read, Seek, SeekFrom};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use weir_agent::agent::{Progress, Work};
-use weir_agent::{AgentFailure, ShardReport};
+use weir_agent::{AgentFailure, SampleReport, SampleSpan, Sampling, Served, Serving, ShardReport};
 use weir_engine::LoadSpec;
-use weir_results::{CellOutcome, LoadRecord, LoadSecond, Role, last_words};
-use weir_rig::{Binary, Limits, Rig, Running, Sampler};
+use weir_results::{CellOutcome, LoadRecord, Part, Role, last_words};
+use weir_rig::{Binary, Limits, ProcessSet, ProcessSpec, Ready, Rig, Running, Sampler};
 
 use crate::cell::STOP_GRACE;
 use crate::cell::error::{CellError, file_failed};
 use crate::cell::own_process::{OwnFiles, OwnProcess, read_record};
+use crate::cell::watching::Seconds;
 
 /// Runs the shards of an agent.
 #[derive(Debug)]
@@ -22,6 +23,11 @@ pub struct ShardWork {
     weir: Binary,
     loads: u32,
     running: Option<RunningShard>,
+    /// Processes of this host that it samples.
+    beside: Option<(String, Sampler)>,
+    /// Upstreams that it has started, each a part of its own.
+    served: Vec<Running>,
+    serves: u32,
 }
 
 /// The generator of the present load.
@@ -35,17 +41,10 @@ struct RunningShard {
     seconds: Seconds,
 }
 
-/// The file of finished seconds, as far as it has been read.
-#[derive(Debug)]
-struct Seconds {
-    path: PathBuf,
-    read: u64,
-}
-
 impl ShardWork {
     /// Holds `rig` for the agent; `weir` is the program that generates load.
     pub fn new(rig: Rig, weir: Binary) -> Self {
-        Self { rig, weir, loads: 0, running: None }
+        Self { rig, weir, loads: 0, running: None, beside: None, served: Vec::new(), serves: 0 }
     }
 
     fn launch(&mut self, spec: &LoadSpec) -> Result<RunningShard, CellError> {
@@ -53,9 +52,13 @@ impl ShardWork {
         let dir = self.rig.work_dir().join(format!("load-{}", self.loads));
         fs::create_dir_all(&dir).map_err(|error| file_failed("make", &dir, &error))?;
         let file = |name: &str| dir.join(name);
-        let files =
-            OwnFiles { spec: file("spec.json"), record: file("record.json"), log: file("generator.log") };
-        let (gate, seconds) = (file("gate"), file("seconds"));
+        let files = OwnFiles {
+            spec: file("spec.json"),
+            record: file("record.json"),
+            progress: Some(file("progress.jsonl")),
+            log: file("generator.log"),
+        };
+        let gate = file("gate");
         let own = OwnProcess {
             name: "generator",
             role: Role::Generator,
@@ -66,12 +69,46 @@ impl ShardWork {
             namespace: None,
         };
         let mut process = own.prepare(&dir, &files, spec)?;
-        let argument = |path: &Path| path.display().to_string();
-        process.command.extend(["--gate".into(), argument(&gate), "--seconds".into(), argument(&seconds)]);
+        process.command.extend(["--gate".into(), gate.display().to_string()]);
         let generator = self.rig.launch(&process)?;
         let sampler = Sampler::start(&[&generator]);
-        let seconds = Seconds { path: seconds, read: 0 };
+        let seconds = Seconds::of(file("progress.jsonl"));
         Ok(RunningShard { generator, sampler, files, gate, is_prepared: false, seconds })
+    }
+}
+
+impl ShardWork {
+    /// The process of an upstream that listens on `address`. It need not be ready: the run sees when it listens.
+    fn origin(&self, address: SocketAddr, serving: &Serving) -> Result<ProcessSpec, CellError> {
+        let name = format!("upstream-{}", self.serves);
+        let dir = self.rig.work_dir().join(&name);
+        fs::create_dir_all(&dir).map_err(|error| file_failed("make", &dir, &error))?;
+        let mut command = vec![self.weir.path.display().to_string(), "origin".into()];
+        command.extend(["--listen".into(), address.to_string()]);
+        command.extend(serving.arguments.iter().cloned());
+        for (flag, content) in ["--cert", "--key"].into_iter().zip(serving.certificate.iter().flatten()) {
+            let path = dir.join(flag.trim_start_matches('-'));
+            fs::write(&path, content).map_err(|error| file_failed("write", &path, &error))?;
+            command.extend([flag.into(), path.display().to_string()]);
+        }
+        Ok(ProcessSpec {
+            role: Role::Origin,
+            binary: self.weir.clone(),
+            config_sha256: None,
+            command,
+            env: vec![],
+            log: dir.join("log"),
+            dir,
+            input: None,
+            limits: Limits { cpus: serving.limit_cpus, memory_bytes: serving.limit_memory_bytes },
+            is_urgent: false,
+            cpus: None,
+            ready: Ready::None,
+            ready_timeout: Duration::ZERO,
+            listens: vec![],
+            namespace: None,
+            name,
+        })
     }
 }
 
@@ -94,7 +131,7 @@ impl Work for ShardWork {
         let ended = running.generator.wait(Duration::ZERO).map_err(|error| failure(&error.into()))?;
         match ended {
             Some(status) if status.success() => {
-                let seconds = running.seconds.take();
+                let seconds = running.seconds.read();
                 let running = self.running.take().expect("it has just been looked at");
                 running.report().map(|report| Progress::Done(seconds, Box::new(report)))
             }
@@ -103,7 +140,7 @@ impl Work for ShardWork {
                 running.is_prepared = prepared_mark(&running.gate).exists();
                 Ok(if running.is_prepared { Progress::Prepared } else { Progress::Preparing })
             }
-            None => Ok(Progress::Running(running.seconds.take())),
+            None => Ok(Progress::Running(running.seconds.read())),
         }
     }
 
@@ -113,6 +150,57 @@ impl Work for ShardWork {
             running.generator.stop(STOP_GRACE);
         }
     }
+
+    fn sample(&mut self, sampling: &Sampling) -> Result<(), AgentFailure> {
+        self.beside = None;
+        let failed =
+            |why: String| AgentFailure::new("sampler", why, "start it, or correct `sampler` of the gateway");
+        let set =
+            process_set(sampling).ok_or_else(|| failed("no `program`, `pid` or `cgroup` is given".into()))?;
+        let sampler = Sampler::of(&sampling.part, &set, sampling.limit_cpus).map_err(failed)?;
+        self.beside = Some((sampling.part.clone(), sampler));
+        Ok(())
+    }
+
+    fn sampled(&mut self, span: SampleSpan) -> Result<SampleReport, AgentFailure> {
+        let nothing = || AgentFailure::new("sampler", "sampling has not started", "report this as a bug");
+        let (part, sampler) = self.beside.take().ok_or_else(nothing)?;
+        let (samples, SampleSpan { start_ns, from_ns, to_ns }) = (sampler.finish(), span);
+        Ok(SampleReport {
+            usage: samples.usage(&part, from_ns, to_ns),
+            seconds: samples.seconds(start_ns, to_ns),
+            host: samples.host_usage(from_ns, to_ns),
+        })
+    }
+
+    fn serve(&mut self, at: IpAddr, serving: &Serving) -> Result<Served, AgentFailure> {
+        let listener = TcpListener::bind((at, 0)).and_then(|listener| listener.local_addr());
+        let address = listener.map_err(|error| {
+            AgentFailure::new(
+                "launch",
+                format!("{at}: cannot listen there: {error}"),
+                "check the network of the agent",
+            )
+        })?;
+        self.serves += 1;
+        let process = self.origin(address, serving).map_err(|error| failure(&error))?;
+        let running = self.rig.launch(&process).map_err(|error| failure(&error.into()))?;
+        let pid = running.pid() as i32;
+        let part = Part { name: serving.part.clone(), ..running.part() };
+        self.served.push(running);
+        Ok(Served { address, part, pid })
+    }
+
+    fn stop_serving(&mut self) {
+        self.served.drain(..).for_each(|running| running.stop(STOP_GRACE));
+    }
+}
+
+/// The processes that are meant; one of the ways to find them is given.
+fn process_set(sampling: &Sampling) -> Option<ProcessSet> {
+    let program = sampling.program.clone().map(ProcessSet::Program);
+    let group = || sampling.group.clone().map(ProcessSet::Group);
+    program.or_else(|| sampling.pid.map(ProcessSet::Process)).or_else(group)
 }
 
 impl RunningShard {
@@ -153,23 +241,6 @@ const LATE: &str = "cannot start at the planned time";
 /// The file whose existence says that the generator behind the gate `gate` is prepared.
 pub fn prepared_mark(gate: &Path) -> PathBuf {
     gate.with_extension("prepared")
-}
-
-impl Seconds {
-    /// The seconds that were finished since the last call. What cannot be read stays for the next one.
-    fn take(&mut self) -> Vec<LoadSecond> {
-        let mut text = String::new();
-        let read = fs::File::open(&self.path).and_then(|mut file| {
-            file.seek(SeekFrom::Start(self.read))?;
-            file.read_to_string(&mut text)
-        });
-        if read.is_err() {
-            return Vec::new();
-        }
-        let whole = text.rfind('\n').map_or(0, |end| end + 1);
-        self.read += whole as u64;
-        text[..whole].lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
-    }
 }
 
 fn failure(error: &CellError) -> AgentFailure {

@@ -61,27 +61,27 @@ impl<'a> Agents<'a> {
 impl Lab<'_> {
     /// Where the load of the cells of `scenario` comes from. Starts the agents that it wants, if they are not there yet.
     pub(crate) fn load_from(&self, scenario: &Scenario) -> Result<LoadFrom, CellError> {
-        let Some(place) = scenario.generator.on else { return Ok(LoadFrom::default()) };
+        let Some(place) = &scenario.generator.on else { return Ok(LoadFrom::default()) };
         let mut crew = self.agents.crew.borrow_mut();
-        if crew.as_ref().is_none_or(|(present, _)| *present != place) {
+        if crew.as_ref().is_none_or(|(present, _)| present != place) {
             // Those that are there end before others begin.
             *crew = None;
             let joining = Joining {
                 place,
+                called: "agent",
+                is_load: true,
                 weir: self.weir,
                 run: &self.run.id,
                 listen: self.agents.options.listen,
                 ticket: self.agents.options.ticket.clone(),
                 stop: self.stop,
             };
-            *crew = Some((place, Crew::start(self.rig, &joining, &|words| self.observer.note(words))?));
+            let started = Crew::start(self.rig, &joining, &|words| self.observer.note(words))?;
+            *crew = Some((place.clone(), started));
         }
         let Some((_, crew)) = crew.as_mut() else { return Ok(LoadFrom::default()) };
         crew.refill(self.stop, &|words| self.observer.note(words))?;
-        let reached_at = match place {
-            Place::Own(_) => crew.agents().first().map(|agent| agent.reached_at),
-            Place::Local(_) | Place::Namespaces(_) => None,
-        };
+        let reached_at = crew.agents().first().map(|agent| agent.reached_at).filter(|_| place.is_elsewhere());
         Ok(LoadFrom { namespaces: crew.namespaces().to_vec(), reached_at })
     }
 }
@@ -101,9 +101,18 @@ impl LoadRunner<'_> {
         let sampler = Sampler::start(&self.running.iter().collect::<Vec<_>>());
         crew.processes().iter().for_each(|process| sampler.join(process));
         disturbances.start(&mut self.context(task.name, &sampler))?;
+        // Agents report their seconds themselves, so that the generator's file is never there.
+        let mut watching = self.watch.map(|watch| watch.begin(task.name, spec, self.dir.join("none.jsonl")));
         let (stop, warmup) = (self.stop, Duration::from_nanos(spec.warmup_ns));
+        let names: Vec<String> = crew.agents().iter().map(|agent| agent.name.clone()).collect();
         let mut sustained_at = None;
         let ran = crew.run::<Failed>(spec, stop, &mut |look| {
+            if let Some(watching) = &mut watching {
+                if let Look::Second(place, second) = look {
+                    watching.second_of(&names[place], second);
+                }
+                watching.look(&sampler);
+            }
             if let Look::Starts(at_ns) = look {
                 let at = Instant::now() + Duration::from_nanos(at_ns.saturating_sub(mono_ns())) + warmup;
                 sampler.look_at_neighbours(at.checked_sub(NEIGHBOURS_BEFORE).unwrap_or(at));

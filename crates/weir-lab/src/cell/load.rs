@@ -19,8 +19,10 @@ use super::from_agents::Agents;
 use super::origin::Delays;
 use super::own_process::{OwnFiles, OwnProcess, read_record};
 use super::remote::{Observed, RemoteGateway};
+use super::samplers::Beside;
 use super::service::ServiceParts;
 use super::user_config::total;
+use super::watching::CellWatch;
 use crate::clock::LoadClock;
 use crate::disturb::{Active, Disturbances, LoadContext, OwnRequests, UnusableCounters};
 use crate::scenario::setting::Setting;
@@ -68,6 +70,10 @@ pub(crate) struct LoadRunner<'a> {
     pub(crate) service_parts: &'a ServiceParts,
     /// The gateway, if it is remote.
     pub(crate) remote: Option<&'a RemoteGateway<'a>>,
+    /// What samples the parts on other hosts: a remote gateway, an upstream.
+    pub(crate) besides: Vec<Beside<'a>>,
+    /// The upstream, if an agent runs it.
+    pub(crate) served: Option<&'a Part>,
     /// The generator's network namespace; `None` is the host's.
     pub(crate) generator: Option<&'a Namespace>,
     /// The agents, if they generate the load.
@@ -78,6 +84,8 @@ pub(crate) struct LoadRunner<'a> {
     /// The delays that the origin adds; `None` if it adds none.
     pub(crate) origin_delay: Option<&'a Delays>,
     pub(crate) disturbances: Disturbances,
+    /// Who follows the loads.
+    pub(crate) watch: Option<CellWatch<'a>>,
 }
 
 /// What was generated and sampled, and what ran besides the processes of the cell.
@@ -120,8 +128,8 @@ struct Observations<'a> {
     generated: Generated,
     disturbances: &'a Active<'a>,
     counters: Counters,
-    /// What a Prometheus says, if one is asked.
-    observed: Option<Observed>,
+    /// What a Prometheus or agents say of parts on other hosts.
+    observed: Vec<(String, Observed)>,
 }
 
 /// A load to run.
@@ -167,6 +175,9 @@ impl LoadRunner<'_> {
     fn try_measure(&mut self, task: &Task<'_>) -> Result<(Measurement, Vec<Part>), CellError> {
         let mut disturbances = std::mem::take(&mut self.disturbances);
         let measured = self.measure_disturbed(task, &mut disturbances.of_load(task.name));
+        if let Some(watch) = self.watch {
+            watch.end(task.name, measured.as_ref().ok().map(|(measurement, _)| measurement));
+        }
         self.disturbances = disturbances;
         measured
     }
@@ -181,6 +192,7 @@ impl LoadRunner<'_> {
         let before = self.count(unusable)?;
         let delays_before = self.origin_delay.and_then(Delays::read);
         let clock_before = WallClock::now();
+        self.besides.iter().for_each(Beside::begin);
         let generated = match self.agents {
             Some(agents) => self.generate_by_agents(agents, task, &spec, disturbances),
             None => self.generate(task, &spec, disturbances),
@@ -193,7 +205,17 @@ impl LoadRunner<'_> {
         self.look_at_processes()?;
         let (from_ns, to_ns) = (record.phase_start_mono_ns, record.phase_end_mono_ns);
         let span = Span { from_ns, to_ns, clock_before };
-        let observed = self.remote.map(|remote| remote.observe(&span, self.stop)).transpose()?.flatten();
+        let start_ns = LoadClock::of(record).start_ns;
+        let mut observed: Vec<(String, Observed)> = self
+            .besides
+            .iter()
+            .map(|beside| (beside.part().to_owned(), beside.observe(start_ns, &span)))
+            .collect();
+        if let Some(remote) = self.remote
+            && let Some(seen) = remote.observe(&span, self.stop)?
+        {
+            observed.push((remote.part.name.clone(), seen));
+        }
         let generators = generated.generators.clone();
         let seen = Observations { generated, disturbances, counters, observed };
         Ok((self.judged(task, &spec, seen)?, generators))
@@ -207,8 +229,14 @@ impl LoadRunner<'_> {
         disturbances: &mut Active<'_>,
     ) -> Result<Generated, CellError> {
         let file = |end: &str| self.dir.join(format!("{}.{end}", task.name));
-        let files =
-            OwnFiles { spec: file("spec.json"), record: file("record.json"), log: file("generator.log") };
+        let files = OwnFiles {
+            spec: file("spec.json"),
+            record: file("record.json"),
+            log: file("generator.log"),
+            progress: self.watch.map(|_| file("progress.jsonl")),
+        };
+        let watching = self.watch.zip(files.progress.clone());
+        let mut watching = watching.map(|(watch, progress)| watch.begin(task.name, spec, progress));
         let process = self.generator().prepare(self.dir, &files, spec)?;
         // Sampling begins before the generator: on a busy host a short warm-up may end before the first sample.
         let sampler = Sampler::start(&self.running.iter().collect::<Vec<_>>());
@@ -217,7 +245,8 @@ impl LoadRunner<'_> {
         sampler.join(&generator);
         let warmup = Duration::from_nanos(spec.warmup_ns);
         sampler.look_at_neighbours(Instant::now() + warmup.saturating_sub(NEIGHBOURS_BEFORE));
-        let waited = self.await_generator(&mut generator, task, spec, disturbances, &sampler);
+        let mut look = || watching.iter_mut().for_each(|watching| watching.look(&sampler));
+        let waited = self.await_generator(&mut generator, task, spec, disturbances, &sampler, &mut look);
         let undone = waited.and_then(|()| disturbances.undo(&mut self.context(task.name, &sampler)));
         let samples = sampler.finish();
         undone?;
@@ -243,7 +272,7 @@ impl LoadRunner<'_> {
         }
     }
 
-    /// Waits for the generator's end; meanwhile polls the disturbances and looks at all processes.
+    /// Waits for the generator's end; meanwhile polls the disturbances, looks at all processes, and calls `look`.
     fn await_generator(
         &mut self,
         generator: &mut Running,
@@ -251,6 +280,7 @@ impl LoadRunner<'_> {
         spec: &LoadSpec,
         disturbances: &mut Active<'_>,
         sampler: &Sampler,
+        look: &mut dyn FnMut(),
     ) -> Result<(), CellError> {
         let sustained_at = Instant::now() + LOAD_BEGINS + Duration::from_nanos(spec.warmup_ns);
         let default_ns = task.setting.spec.duration_ns.unwrap_or_default();
@@ -264,6 +294,7 @@ impl LoadRunner<'_> {
         loop {
             let pause = disturbances.poll(&mut self.context(task.name, sampler), sustained_at, LOOK_EVERY)?;
             let ended = generator.wait(pause)?;
+            look();
             if self.stop.load(Ordering::Relaxed) {
                 return Err(CellError::Stopped);
             }
@@ -339,7 +370,6 @@ impl LoadRunner<'_> {
         let Generated { mut record, samples, generators, usage: of_agents, others } = generated;
         let (from, to) = (record.phase_start_mono_ns, record.phase_end_mono_ns);
         let clock = LoadClock::of(&record);
-        let remote = self.remote.map(|remote| &remote.part);
         let parts = self.parts(&generators, others);
         let mut usage: BTreeMap<String, Usage> = parts
             .iter()
@@ -347,12 +377,16 @@ impl LoadRunner<'_> {
             .chain(of_agents)
             .collect();
         let mut series = samples.seconds(clock.start_ns, to);
-        if let (Some(part), Some(observed)) = (remote, &observed) {
-            observed.add_to(&part.name, &mut usage, &mut series, clock.start_ns, to);
+        for (part, observed) in &observed {
+            observed.add_to(part, &mut usage, &mut series, clock.start_ns, to);
         }
         let (data, origin) = (data_usage(&parts, &usage), origin_usage(&parts, &usage));
-        let host = samples.host(from, to).ok_or_else(host_unknown)?;
+        let mut host = samples.host(from, to).ok_or_else(host_unknown)?;
+        let here = self.besides.iter().filter(|beside| beside.is_here);
+        let here_cores: f64 = here.filter_map(|beside| Some(usage.get(beside.part())?.cpu_cores)).sum();
         let host_usage = samples.host_usage(from, to);
+        let cores = host_usage.as_ref().map_or(1, |usage| usage.core_busy_shares.len().max(1));
+        host.others = (host.others - here_cores / cores as f64).max(0.0);
         let mut judgement = judge(
             &Evidence {
                 record: &record,
@@ -401,7 +435,13 @@ impl LoadRunner<'_> {
     fn parts(&self, generators: &[Part], others: Vec<Part>) -> Vec<Part> {
         let remote = self.remote.map(|remote| remote.part.clone());
         let running = self.running.iter().map(Running::part);
-        remote.into_iter().chain(running).chain(generators.iter().cloned()).chain(others).collect()
+        remote
+            .into_iter()
+            .chain(running)
+            .chain(self.served.cloned())
+            .chain(generators.iter().cloned())
+            .chain(others)
+            .collect()
     }
 }
 
@@ -411,11 +451,11 @@ fn busiest<'a>(generators: &[Part], usage: &'a BTreeMap<String, Usage>) -> Optio
     used.max_by(|one, other| one.cpu_cores.total_cmp(&other.cpu_cores))
 }
 
-/// Adds where the CPU time of a remote gateway is from, and what a request file contains that was not sent. The sentence
+/// Adds where the CPU time of parts on other hosts is from, and what a request file contains that was not sent. The sentence
 /// for `bound_by` stays the last.
-fn add_sources(judgement: &mut Judgement, record: &LoadRecord, observed: Option<Observed>) {
+fn add_sources(judgement: &mut Judgement, record: &LoadRecord, observed: Vec<(String, Observed)>) {
     let left_out = record.generator.left_out.as_ref().map(|left_out| format!("the load's file: {left_out}"));
-    for sentence in observed.map(|observed| observed.said).into_iter().chain(left_out) {
+    for sentence in observed.into_iter().map(|(_, observed)| observed.said).chain(left_out) {
         let place = judgement.evidence.len().saturating_sub(1);
         judgement.evidence.insert(place, sentence);
     }

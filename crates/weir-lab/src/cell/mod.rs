@@ -15,10 +15,12 @@ pub(crate) mod ports;
 pub(crate) mod publish;
 pub(crate) mod remote;
 pub(crate) mod retry;
+pub(crate) mod samplers;
 mod search;
 pub(crate) mod service;
 pub(crate) mod start;
 mod user_config;
+pub(crate) mod watching;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -41,13 +43,16 @@ use self::origin::Upstream;
 use self::ports::Ports;
 use self::remote::{RemoteGateway, RemoteTarget};
 use self::retry::{Interference, Retries};
+use self::samplers::Samplers;
 use self::search::SearchTask;
 use self::service::ServiceBinaries;
 use self::start::Processes;
+use self::watching::CellWatch;
 use crate::progress::Observer;
 use crate::scenario::secured;
 use crate::scenario::setting::{Setting, requests, setting};
 use crate::scenario::{Load, Scenario};
+use crate::watch::Watcher;
 use crate::{LabError, clock, plan};
 
 /// What is said of a cell that lost an agent.
@@ -74,6 +79,8 @@ pub(crate) struct Lab<'a> {
     pub(crate) run: &'a Run,
     pub(crate) stop: &'a Arc<AtomicBool>,
     pub(crate) observer: &'a dyn Observer,
+    /// Who follows the values of loads while they run.
+    pub(crate) watcher: Option<&'a dyn Watcher>,
     pub(crate) ports: &'a Ports,
     /// Measurement bounds of this host, if known.
     pub(crate) bounds: Option<HostBounds>,
@@ -84,6 +91,8 @@ pub(crate) struct Lab<'a> {
     pub(crate) medians: Medians,
     /// The agents that generate load, where some do.
     pub(crate) agents: Agents<'a>,
+    /// The agents beside remote gateways.
+    pub(crate) samplers: Samplers<'a>,
 }
 
 /// The target of the loads of a cell.
@@ -124,14 +133,14 @@ impl Lab<'_> {
             cold_start: None,
         };
         let mut result = self.measure_in(&dir, scenario, key, &mut cell);
-        if result.is_err() && self.agents.give_up_lost() && !self.stop.load(Ordering::Relaxed) {
+        if result.is_err() && self.give_up_lost() && !self.stop.load(Ordering::Relaxed) {
             // Once more with fresh agents.
             self.observer.note(&format!("{}, repeat {}: {}", key.gateway, key.repeat + 1, AGAIN));
             let _ = std::fs::remove_dir_all(&dir);
             (cell.parts, cell.unequal, cell.files) = (vec![], vec![], vec![]);
             result = self.measure_in(&dir, scenario, key, &mut cell);
             cell.attempts += 1;
-            self.agents.give_up_lost();
+            self.give_up_lost();
         }
         cell.files.extend(kept::logs(&dir));
         // If this fails, the folder is removed with that of the run.
@@ -163,6 +172,12 @@ impl Lab<'_> {
         Ok(Some(cell))
     }
 
+    /// Lets agents go if one was lost; returns whether one was.
+    fn give_up_lost(&self) -> bool {
+        let (load, others) = (self.agents.give_up_lost(), self.samplers.give_up_lost());
+        load || others
+    }
+
     fn measure_in(
         &self,
         dir: &Path,
@@ -192,6 +207,8 @@ impl Lab<'_> {
             connect: &connect,
             remote_target: remote_target.as_ref(),
         };
+        let of_upstream = upstream.served.as_ref().map(|served| self.beside_upstream(scenario, served));
+        let besides = self.beside(scenario, &key.gateway)?.into_iter().chain(of_upstream).collect();
         let mut runner = LoadRunner {
             rig: self.rig,
             weir: self.weir,
@@ -203,12 +220,15 @@ impl Lab<'_> {
             running: &mut running,
             service_parts: &service_parts,
             remote: self.remotes.get(&key.gateway),
+            besides,
+            served: upstream.served.as_ref().map(|served| &served.part),
             generator: generator.as_ref(),
             agents: scenario.generator.on.is_some().then_some(&self.agents),
             gateway_counter: rendered.as_ref().map(|rendered| &rendered.counters),
             origin_counters: &upstream.counters,
             origin_delay: upstream.delay.as_ref(),
             disturbances,
+            watch: self.watcher.map(|watcher| CellWatch { watcher, run: &self.run.id, key }),
         };
         let measurements = self.measure_loads(scenario, target, &mut runner, cell);
         // Disturbances end before the processes that they act on.

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
+use weir_agent::{Served, Serving};
 use weir_results::{Cell, Role};
 use weir_rig::{
     Asked, CertificateFiles, Certificates, CounterSource, Credentials, Namespace, OriginBinding, ProcessSpec,
@@ -33,6 +34,8 @@ pub(crate) struct Upstream {
     pub(crate) delay: Option<Delays>,
     /// Credentials that its clients need; none behind a gateway.
     pub(crate) credentials: Option<Credentials>,
+    /// The server that an agent has started on another host.
+    pub(crate) served: Option<Served>,
     /// The tokens that it knows; `None` if it knows none, and gateways check those of the run.
     pub(crate) tokens: Option<Vec<String>>,
 }
@@ -116,7 +119,7 @@ impl Upstream {
     /// The upstream of a remote gateway, which weir does not start.
     pub(crate) fn unknown() -> Self {
         let (running, replicas, counters) = (Vec::new(), Vec::new(), Vec::new());
-        Self { running, replicas, counters, delay: None, credentials: None, tokens: None }
+        Self { running, replicas, counters, delay: None, credentials: None, served: None, tokens: None }
     }
 
     /// The address of each server.
@@ -179,6 +182,7 @@ impl Lab<'_> {
             counters: vec![origin.counters],
             delay: None,
             credentials: Some(credentials),
+            served: None,
             tokens: Some(tokens),
         })
     }
@@ -198,27 +202,40 @@ impl Lab<'_> {
         let mut upstream = Upstream { credentials, ..Upstream::unknown() };
         let mut delays = Vec::new();
         for (place, name) in replica_names(scenario.origin.replica_count()).iter().enumerate() {
-            let listener = network.origin()?;
             let origin = self.origin_of(scenario, cell.key.repeat, place);
-            let process = self.own_origin(
-                dir,
-                scenario,
-                &origin,
-                certificates.as_ref(),
-                ReplicaSpec { name, listener: &listener },
-            );
-            let running = self.rig.launch(&process)?;
-            cell.parts.push(running.part());
+            let replica = match &scenario.origin.on {
+                None => {
+                    let listener = network.origin()?;
+                    let process = self.own_origin(
+                        dir,
+                        scenario,
+                        &origin,
+                        certificates.as_ref(),
+                        ReplicaSpec { name, listener: &listener },
+                    );
+                    let running = self.rig.launch(&process)?;
+                    cell.parts.push(running.part());
+                    upstream.running.push(running);
+                    Replica::new(name, &listener)
+                }
+                Some(on) => {
+                    let serving = serving(scenario, &origin, certificates.as_ref(), name)?;
+                    let served = self.serve(scenario, on, serving, ORIGIN_READY)?;
+                    cell.parts.push(served.part.clone());
+                    let connect = served.address;
+                    upstream.served = Some(served);
+                    Replica { name: name.clone(), connect, namespace: None }
+                }
+            };
             let stats = |pointer| {
-                let counters = CounterSource::json(listener.connect, "/__weir/stats", pointer);
-                let counters = counters.within(listener.namespace.as_ref());
+                let counters = CounterSource::json(replica.connect, "/__weir/stats", pointer);
+                let counters = counters.within(replica.namespace.as_ref());
                 upstream.credentials.iter().fold(counters, |counters, wanted| counters.secured(wanted, host))
             };
             let counter = stats("/requests");
             delays.push(DelaySource { count: stats("/delays/count"), mean_ns: stats("/delays/mean_ns") });
             upstream.counters.push(counter);
-            upstream.running.push(running);
-            upstream.replicas.push(Replica::new(name, &listener));
+            upstream.replicas.push(replica);
         }
         let is_delayed = scenario.origin.is_timed() || scenario.is_control(&cell.key.gateway);
         upstream.delay = is_delayed.then_some(Delays(delays));
@@ -252,6 +269,7 @@ impl Lab<'_> {
             env: vec![],
             dir: dir.to_path_buf(),
             log: dir.join(format!("{name}.log")),
+            input: None,
             limits: scenario.limits_of(Role::Origin),
             is_urgent: false,
             cpus: None,
@@ -317,6 +335,28 @@ impl Lab<'_> {
         }
         Ok(upstream)
     }
+}
+
+/// What an agent gets to start weir's own origin.
+fn serving(
+    scenario: &Scenario,
+    origin: &Origin,
+    certificates: Option<&Certificates>,
+    name: &str,
+) -> Result<Serving, CellError> {
+    let content =
+        |path: &Path| std::fs::read_to_string(path).map_err(|error| file_failed("read", path, &error));
+    let pair = |made: &Certificates| Ok::<_, CellError>([content(&made.server)?, content(&made.server_key)?]);
+    let mut arguments = vec!["--workers".to_owned(), scenario.origin_workers().to_string()];
+    arguments.extend(origin.arguments());
+    let limits = scenario.limits_of(Role::Origin);
+    Ok(Serving {
+        part: name.to_owned(),
+        arguments,
+        certificate: certificates.map(pair).transpose()?,
+        limit_cpus: limits.cpus,
+        limit_memory_bytes: limits.memory_bytes,
+    })
 }
 
 /// How a gateway reaches the upstream of `scenario`, if it is a service with these certificates.

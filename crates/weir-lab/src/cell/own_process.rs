@@ -28,6 +28,8 @@ pub(crate) struct OwnProcess {
 pub(crate) struct OwnFiles {
     pub(crate) spec: PathBuf,
     pub(crate) record: PathBuf,
+    /// Where it reports each second of a load, if somebody follows it.
+    pub(crate) progress: Option<PathBuf>,
     pub(crate) log: PathBuf,
 }
 
@@ -44,15 +46,20 @@ impl OwnProcess {
         let argument = |path: &Path| path.display().to_string();
         let (weir, spec, record) =
             (argument(&self.weir.path), argument(&files.spec), argument(&files.record));
+        let mut command = vec![weir, self.command.into(), "--spec".into(), spec, "--record".into(), record];
+        if let Some(progress) = &files.progress {
+            command.extend(["--progress".into(), argument(progress)]);
+        }
         Ok(ProcessSpec {
             name: self.name.into(),
             role: self.role,
             binary: self.weir.clone(),
             config_sha256: None,
-            command: vec![weir, self.command.into(), "--spec".into(), spec, "--record".into(), record],
+            command,
             env: vec![],
             dir: dir.to_path_buf(),
             log: files.log.clone(),
+            input: None,
             limits: self.limits,
             is_urgent: self.is_urgent,
             cpus: None,

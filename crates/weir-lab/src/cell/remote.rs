@@ -7,6 +7,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use weir_agent::SampleReport;
 use weir_analysis::quantity;
 use weir_document::{Problem, Time};
 use weir_engine::TlsSpec;
@@ -51,10 +52,12 @@ pub(crate) struct RemoteGateway<'a> {
     prometheus: Option<&'a Prometheus>,
 }
 
-/// Usage during a load from Prometheus.
+/// Usage during a load from Prometheus, or from an agent beside the gateway.
 #[derive(Debug)]
 pub(crate) struct Observed {
     pub(crate) readings: Option<Box<Readings>>,
+    /// What an agent beside the gateway has sampled.
+    pub(crate) report: Option<Box<SampleReport>>,
     /// The source of the values, or why there are none.
     pub(crate) said: String,
 }
@@ -194,7 +197,8 @@ pub(crate) fn meet<'a>(
         for note in notes(gateway, scenario, prometheus.zip(known.as_ref())) {
             observer.note(&note);
         }
-        let unequal = unequal(scenario, &remote_target, prometheus);
+        let is_known = prometheus.is_some() || gateway.remote.sampler.is_some();
+        let unequal = unequal(scenario, &remote_target, is_known);
         met.insert(
             gateway.name.clone(),
             RemoteGateway { part: part(gateway, &remote_target, known), unequal, prometheus },
@@ -236,11 +240,7 @@ fn part(gateway: &Gateway, remote_target: &RemoteTarget, known: Option<Known>) -
 }
 
 /// Differences of a gateway that weir neither starts nor configures, for the report.
-fn unequal(
-    scenario: &Scenario,
-    remote_target: &RemoteTarget,
-    prometheus: Option<&Prometheus>,
-) -> Vec<String> {
+fn unequal(scenario: &Scenario, remote_target: &RemoteTarget, is_known: bool) -> Vec<String> {
     let mut said = vec![format!(
         "it runs elsewhere, at {}: its version, configuration, workers, keep-alive and time-outs are what they are there, \
          and its processes are the same ones in every repeat",
@@ -251,8 +251,8 @@ fn unequal(
             "`direct`, the URL of its upstream, is not set: weir cannot compute the added latency".into(),
         );
     }
-    if prometheus.is_none() {
-        said.push("`prometheus` is not set: its CPU and memory are unknown".into());
+    if !is_known {
+        said.push("neither `prometheus` nor `sampler` is set: its CPU and memory are unknown".into());
     }
     said
 }
@@ -326,7 +326,9 @@ impl RemoteGateway<'_> {
                     patience = (interval * 2 + ANSWERS_WITHIN).min(WAIT_MAX);
                     thread::sleep((interval / 4).clamp(LOOK_MIN, LOOK_MAX));
                 }
-                Err(error) => return Ok(Some(Observed { readings: None, said: unknown(&error) })),
+                Err(error) => {
+                    return Ok(Some(Observed { readings: None, report: None, said: unknown(&error) }));
+                }
             }
         }
     }
@@ -342,7 +344,7 @@ fn observed(prometheus: &Prometheus, readings: Box<Readings>) -> Observed {
         (Ok(_), Some(account)) => sentence(prometheus.url(), account),
         (Ok(_), None) => format!("the CPU of the gateway comes from {}", prometheus.url()),
     };
-    Observed { readings: Some(readings), said }
+    Observed { readings: Some(readings), report: None, said }
 }
 
 /// Source and precision of the CPU time, as a sentence.
@@ -374,6 +376,15 @@ impl Observed {
         start_ns: u64,
         to_ns: u64,
     ) {
+        if let Some(report) = &self.report {
+            usage.extend(report.usage.clone().map(|used| (name.to_owned(), used)));
+            for (second, sampled) in seconds.iter_mut().zip(&report.seconds) {
+                second.cpu_cores.extend(sampled.cpu_cores.get(name).map(|cores| (name.to_owned(), *cores)));
+                second
+                    .memory_bytes
+                    .extend(sampled.memory_bytes.get(name).map(|bytes| (name.to_owned(), *bytes)));
+            }
+        }
         let Some(readings) = &self.readings else { return };
         if let Ok(used) = &readings.usage {
             usage.insert(name.to_owned(), used.clone());

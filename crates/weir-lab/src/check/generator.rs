@@ -6,14 +6,14 @@ use crate::scenario::{Network, Scenario};
 
 /// Checks that the agents reach the gateways, and that every load has a share for each of them.
 pub(super) fn check_generator(scenario: &Scenario, found: &mut Problems) {
-    let Some(place) = scenario.generator.on else { return };
+    let Some(place) = &scenario.generator.on else { return };
     let at = ["generator", "on"];
     match place {
         Place::Namespaces(_) if scenario.is_elsewhere() => {
             let message = format!("{place}: network namespaces do not reach remote gateways");
-            found.add(&at, message, "use local:N or agents:N");
+            found.add(&at, message, "use local:N, agents:N or ssh:HOST");
         }
-        Place::Local(_) | Place::Own(_) if scenario.network == Network::Namespaces => {
+        Place::Local(_) | Place::Own(_) | Place::Ssh(_) if scenario.network == Network::Namespaces => {
             let message = format!("{place}: these agents do not reach gateways in network namespaces");
             found.add(&at, message, "use netns:N, or `network: loopback`");
         }

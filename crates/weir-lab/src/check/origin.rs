@@ -5,7 +5,8 @@ use weir_document::Size;
 use super::problem::{Problems, suggestion_or};
 use super::reserved;
 use super::{Known, WORKERS_MAX};
-use crate::scenario::{CertificateScope, ClientCertificate, Origin, OriginHttp2, Scenario};
+use crate::agents::Place;
+use crate::scenario::{CertificateScope, ClientCertificate, Network, Origin, OriginHttp2, Scenario};
 
 const SERVERS_MAX: u32 = 100_000;
 const REPLICAS_MAX: u32 = 100;
@@ -18,6 +19,7 @@ const SHARES_ROUNDING: f64 = 1e-9;
 pub(super) fn check_origin(scenario: &Scenario, known: &Known, found: &mut Problems) {
     let origin = &scenario.origin;
     check_replicas(origin, found);
+    check_place(scenario, found);
     if let Some(service) = origin.service.name() {
         return check_origin_service(scenario, service, known, found);
     }
@@ -70,6 +72,37 @@ pub(super) fn check_origin(scenario: &Scenario, known: &Known, found: &mut Probl
             let remedy = if most == u32::MAX { "use at least 1".into() } else { format!("use 1 to {most}") };
             found.add_range(path, count, remedy);
         }
+    }
+}
+
+/// Checks an upstream that an agent runs.
+fn check_place(scenario: &Scenario, found: &mut Problems) {
+    let origin = &scenario.origin;
+    let Some(on) = &origin.on else { return };
+    let at = ["origin", "on"];
+    if matches!(on, Place::Namespaces(_)) || on.agents() != 1 {
+        let message = format!("{on}: an upstream runs on one agent");
+        found.add(&at, message, "use ssh:HOST, agents:1, or local:1 for this host");
+    }
+    let generator = scenario.generator.on.as_ref();
+    let namespaces = matches!(generator, Some(Place::Namespaces(_)));
+    let excluded = [
+        (origin.driver.is_some(), "origin.driver"),
+        (origin.service.name().is_some(), "origin.service"),
+        (origin.replica_count() > 1, "origin.replicas"),
+        (!scenario.faults.is_empty(), "faults"),
+        (scenario.changes.is_some(), "changes"),
+        (scenario.is_elsewhere(), "driver: remote"),
+        (namespaces, "generator.on: netns"),
+        (!namespaces && scenario.network() == Network::Namespaces, "network: namespaces"),
+    ];
+    for (_, other) in excluded.into_iter().filter(|(is_given, _)| *is_given) {
+        found.add(&at, format!("`origin.on` and `{other}` exclude each other"), "remove one of the two");
+    }
+    if matches!(on, Place::Local(_)) && generator.is_some_and(Place::is_elsewhere) {
+        let message =
+            format!("{on}: load from other machines does not reach an upstream that listens on loopback");
+        found.add(&at, message, "use ssh:HOST or agents:1");
     }
 }
 

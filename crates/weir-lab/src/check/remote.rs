@@ -4,7 +4,8 @@ use weir_document::Problem;
 use weir_rig::REMOTE;
 
 use super::problem::Problems;
-use crate::scenario::{Gateway, Origin, PrometheusSource, Scenario};
+use crate::agents::Place;
+use crate::scenario::{Gateway, Origin, PrometheusSource, SamplerSource, Scenario};
 
 /// Names of the other parts of a cell, which a remote gateway must not share.
 const PARTS: [&str; 2] = ["generator", "origin"];
@@ -93,12 +94,43 @@ fn check_gateway(gateway: &Gateway, found: &mut Fields) {
     if let Some(prometheus) = &remote.prometheus {
         check_prometheus(prometheus, found);
     }
+    if let Some(sampler) = &remote.sampler {
+        check_sampler(sampler, found);
+        if remote.prometheus.is_some() {
+            let message = "`sampler` and `prometheus` exclude each other";
+            found.add("sampler", message, "remove one of the two");
+        }
+    }
     let mut remote = remote.clone();
     for (field, path) in remote.files_mut() {
         if let Err(error) = std::fs::File::open(&path) {
             let message = format!("cannot read {}: {error}", path.display());
             found.add(field, message, "correct the path; it is relative to the scenario's folder");
         }
+    }
+}
+
+fn check_sampler(sampler: &SamplerSource, found: &mut Fields) {
+    let SamplerSource { on, program, pid, cgroup } = sampler;
+    if matches!(on, Place::Namespaces(_)) || on.agents() != 1 {
+        let message = format!("{on}: a sampler is one agent on the host of the gateway");
+        found.add("sampler.on", message, "use ssh:HOST, agents:1, or local:1 for this host");
+    }
+    let given = [program.is_some(), pid.is_some(), cgroup.is_some()];
+    if given.into_iter().filter(|is_given| *is_given).count() != 1 {
+        let message = "a sampler needs one of `program`, `pid` and `cgroup`";
+        found.add("sampler", message, "name the processes of the gateway, like `program: nginx`");
+    }
+    if pid.is_some_and(|pid| pid <= 0) {
+        found.add(
+            "sampler.pid",
+            "the process ID is not positive",
+            "use the ID of the gateway's first process",
+        );
+    }
+    if cgroup.as_ref().is_some_and(|path| !path.starts_with("/") || path.iter().any(|part| part == "..")) {
+        let remedy = "use the path that /proc/PID/cgroup has, like /system.slice/nginx.service";
+        found.add("sampler.cgroup", "the path of a control group begins with / and has no `..`", remedy);
     }
 }
 

@@ -34,7 +34,8 @@ impl ProcessBeside {
         spec: &impl Serialize,
     ) -> Result<(), CellError> {
         let file = |end: &str| load.dir.join(format!("{}.{}.{end}", load.load, self.process.command));
-        let files = OwnFiles { spec: file("json"), record: file("record.json"), log: file("log") };
+        let files =
+            OwnFiles { spec: file("json"), record: file("record.json"), log: file("log"), progress: None };
         let running = load.rig.launch(&self.process.prepare(load.dir, &files, spec)?)?;
         load.sampler.join(&running);
         self.running = Some((running, files.record));

@@ -27,12 +27,14 @@ use crate::cell::ports::Ports;
 use crate::cell::publish;
 use crate::cell::remote;
 use crate::cell::retry::Retries;
+use crate::cell::samplers::Samplers;
 use crate::cell::service::ServiceBinaries;
 use crate::plan::{self, Plan};
 use crate::progress::Observer;
 use crate::read::Checked;
 use crate::scenario::secured;
 use crate::scenario::{Gateway, Network, Scenario};
+use crate::watch::Watcher;
 use crate::{LabError, clock};
 
 /// What a run needs besides its scenario.
@@ -47,6 +49,8 @@ pub struct Bench<'a> {
     pub observer: &'a dyn Observer,
     /// How agents that the user starts join.
     pub agents: &'a AgentsOptions,
+    /// Receives values of loads while they run.
+    pub watcher: Option<&'a dyn Watcher>,
 }
 
 /// A scenario with the gateways that are available here.
@@ -396,12 +400,15 @@ pub fn execute(
         run,
         stop: bench.stop,
         observer: bench.observer,
+        // The loads of the pilot enter no result.
+        watcher: None,
         ports: &ports,
         bounds,
         certificates: &certificates,
         retries: Retries::of_run(Duration::ZERO),
         medians: Medians::default(),
         agents: Agents::new(bench.agents),
+        samplers: Samplers::new(bench.agents),
     };
     let Some((run, checked)) = with_rates(&lab, &prepared.checked)? else {
         rig.close()?;
@@ -424,7 +431,7 @@ pub fn execute(
             }
         }
     }
-    let lab = Lab { run: &run, retries, medians, ..lab };
+    let lab = Lab { run: &run, watcher: bench.watcher, retries, medians, ..lab };
     let takes = |key: &CellKey| scenario_of(key).map(plan::cell_time).unwrap_or_default();
     let ended = measure_all(&run, store, bench.stop, bench.observer, takes, |key| {
         let scenario = scenario_of(key).ok_or_else(|| LabError::Resume {

@@ -13,7 +13,7 @@ use weir_document::Named;
 use weir_engine::TlsSpec;
 use weir_rig::{ImageName, REMOTE};
 
-use super::{Limit, ObjectiveSpec, PrometheusSource, Remote, Url};
+use super::{Limit, ObjectiveSpec, PrometheusSource, Remote, SamplerSource, Url};
 
 /// A gateway under test.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -127,6 +127,9 @@ struct Written {
     /// Driver `remote`: who knows what it uses.
     #[serde(default)]
     prometheus: Option<PrometheusSource>,
+    /// Driver `remote`: an agent beside it that samples what it uses.
+    #[serde(default)]
+    sampler: Option<SamplerSource>,
 }
 
 /// An address, with an error that says what one looks like.
@@ -166,8 +169,8 @@ impl<'de> Visitor<'de> for NameOrMap {
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Gateway, A::Error> {
         let written = Written::deserialize(MapAccessDeserializer::new(map))?;
         let Written { name, driver, binary, image, config, listen, set, optional, objective, .. } = written;
-        let Written { url, host, direct, tls, limits, prometheus, .. } = written;
-        let remote = Remote { url, host, direct, tls, limits, prometheus };
+        let Written { url, host, direct, tls, limits, prometheus, sampler, .. } = written;
+        let remote = Remote { url, host, direct, tls, limits, prometheus, sampler };
         let driver = driver.unwrap_or_else(|| name.clone());
         let listen = listen.map(|address| address.0);
         Ok(Gateway { driver, name, binary, image, config, listen, set, optional, objective, remote })

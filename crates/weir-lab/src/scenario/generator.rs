@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 use crate::agents::Place;
 
 /// The load generator.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GeneratorSpec {
-    /// Agents that generate the load together: `local:N` or `netns:N` on this host, `agents:N` on other machines. Without
-    /// it, a process of the cell does.
+    /// Agents that generate the load together: `local:N` or `netns:N` on this host, `ssh:HOST,HOST` or `agents:N` on other
+    /// machines. Without it, a process of the cell does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<Place>,
 }

@@ -53,7 +53,7 @@ pub use objective::{FindingLimit, ObjectiveSpec};
 pub use origin::{Origin, OriginFaults, OriginHttp2, OriginService, OriginTls};
 pub use popularity::Popularity;
 pub use rate_list::RateList;
-pub use remote::{PrometheusSource, Remote};
+pub use remote::{PrometheusSource, Remote, SamplerSource};
 pub use request::Request;
 pub use search::Search;
 pub use silent::SilentConnections;
@@ -226,7 +226,7 @@ impl Scenario {
 
     /// How its parts reach each other: agents in namespaces need those of the others.
     pub fn network(&self) -> Network {
-        match self.generator.on {
+        match &self.generator.on {
             Some(Place::Namespaces(_)) => Network::Namespaces,
             _ => self.network,
         }

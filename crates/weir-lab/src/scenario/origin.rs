@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use weir_document::{Delay, Drift, Named, QuantityError, Share, Size, Slow, Stall};
 
+use crate::agents::Place;
+
 /// The upstream: weir's own origin or another server, in replicas.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -15,6 +17,9 @@ pub struct Origin {
     /// follows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
+    /// The agent that runs it on another host: `ssh:HOST`, `agents:1` for one that the user starts, or `local:1`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on: Option<Place>,
     /// How many of it run, each with its own port, workers and limits; one by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<u32>,
@@ -209,6 +214,7 @@ impl Default for Origin {
     fn default() -> Self {
         Self {
             driver: None,
+            on: None,
             replicas: None,
             body: default_body(),
             echo: false,

@@ -8,6 +8,7 @@ use weir_engine::TlsSpec;
 use weir_rig::prometheus::{Credentials, MetricSet, PrometheusAddress, Queries};
 
 use super::{Limit, Url};
+use crate::agents::Place;
 
 /// Where a gateway of the driver `remote` is, and who knows what it uses. Nothing of it holds for another driver.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -27,9 +28,39 @@ pub struct Remote {
     /// The limits that it has where it runs; weir sets none there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limits: Option<Limit>,
-    /// Who knows what it uses.
+    /// A Prometheus that knows what it uses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prometheus: Option<PrometheusSource>,
+    /// An agent beside it that samples what it uses.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sampler: Option<SamplerSource>,
+}
+
+/// An agent on the host of a gateway, and which processes there are the gateway's: one of `program`, `pid` and `cgroup`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SamplerSource {
+    /// Where it runs: `ssh:HOST`, `agents:1` if the user starts it, or `local:1` for this host.
+    pub on: Place,
+    /// The name of the gateway's program: all processes that run it are sampled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<String>,
+    /// A process: it and all that it has started are sampled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<i32>,
+    /// A control group, like `/system.slice/nginx.service`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cgroup: Option<PathBuf>,
+}
+
+impl SamplerSource {
+    /// What is sampled, in words; empty if nothing is given.
+    pub(crate) fn words(&self) -> String {
+        let program = self.program.iter().map(|program| format!("program {program}"));
+        let pid = self.pid.iter().map(|pid| format!("process {pid}"));
+        let cgroup = self.cgroup.iter().map(|cgroup| format!("control group {}", cgroup.display()));
+        program.chain(pid).chain(cgroup).collect::<Vec<_>>().join(", ")
+    }
 }
 
 /// A Prometheus, and which of its series are the gateway's.
@@ -74,6 +105,7 @@ impl Remote {
             ("tls", self.tls.is_some()),
             ("limits", self.limits.is_some()),
             ("prometheus", self.prometheus.is_some()),
+            ("sampler", self.sampler.is_some()),
         ];
         fields.into_iter().find(|(_, is_given)| *is_given).map(|(field, _)| field)
     }

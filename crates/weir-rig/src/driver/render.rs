@@ -269,6 +269,7 @@ pub(super) fn rendered_process(
         env: env.collect::<Result<_, RigError>>()?,
         dir: context.dir.to_owned(),
         log: context.dir.join(format!("{name}.log")),
+        input: None,
         limits: (context.limits)(process.role),
         is_urgent: false,
         cpus: None,

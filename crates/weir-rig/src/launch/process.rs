@@ -49,6 +49,8 @@ pub struct ProcessSpec {
     pub dir: PathBuf,
     /// The file for standard output and standard error.
     pub log: PathBuf,
+    /// The file for standard input; `None` is an empty one. A container gets none.
+    pub input: Option<PathBuf>,
     /// Its limits.
     pub limits: Limits,
     /// Whether it has CPU priority over other parts: for parts that measure time and rarely work. No effect without

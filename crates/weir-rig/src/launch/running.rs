@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use weir_results::Part;
+use weir_results::{Part, Role};
 
 use super::process::{ProcessSpec, Ready};
 use super::start::{LimitedBy, Started};
@@ -59,6 +59,11 @@ impl Running {
     /// Its name.
     pub fn name(&self) -> &str {
         &self.spec.name
+    }
+
+    /// Its role.
+    pub fn role(&self) -> Role {
+        self.spec.role
     }
 
     /// The ID of its first process.

@@ -221,7 +221,7 @@ fn command(spec: &ProcessSpec, mark: &str, log: &File) -> io::Result<Command> {
         .envs(spec.env.iter().map(|(name, value)| (name, value)))
         .env(MARK_VARIABLE, mark)
         .current_dir(&spec.dir)
-        .stdin(Stdio::null())
+        .stdin(spec.input.as_ref().map_or(Ok(Stdio::null()), |input| File::open(input).map(Stdio::from))?)
         .stdout(log.try_clone()?)
         .stderr(log.try_clone()?);
     Ok(command)

@@ -1,18 +1,36 @@
 //! Samples of every part and of the host, every 100 ms, from the accounting of the kernel.
 
+mod find;
 mod group;
 mod host;
 mod neighbours;
 mod network;
+mod process_set;
 mod processes;
 mod sampler;
 mod series;
 mod tree;
 
+pub use process_set::ProcessSet;
 pub use sampler::Sampler;
 pub use series::Samples;
 
-use weir_results::NetworkUsage;
+use weir_results::{NetworkUsage, Role};
+
+/// The newest sample of a part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartReading {
+    /// Its name.
+    pub name: String,
+    /// Its role.
+    pub role: Role,
+    /// When it was sampled, `CLOCK_MONOTONIC` in nanoseconds.
+    pub at_ns: u64,
+    /// CPU time since its start, nanoseconds.
+    pub cpu_ns: Option<u64>,
+    /// Memory without the page cache.
+    pub memory_bytes: Option<u64>,
+}
 
 /// A sample of a part. Counters start at the start of the part; what could not be read is `None`, never zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -1,16 +1,19 @@
 //! The sampling thread.
 
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::PartSample;
+use weir_results::Role;
+
 use super::group::GroupReader;
 use super::host::HostReader;
 use super::network::NetworkReader;
+use super::process_set::{ProcessSet, SetReader};
 use super::processes::ProcessReader;
 use super::series::{PartSeries, Samples, Tick};
 use super::tree::TreeReader;
+use super::{PartReading, PartSample};
 use crate::clock::mono_ns;
 use crate::{Namespace, Running};
 
@@ -30,6 +33,8 @@ enum Message {
     Join(Box<Joining>),
     /// Read the part with this name from a new control group.
     Follow(String, Box<GroupReader>),
+    /// Return the newest samples.
+    Tell(SyncSender<Vec<PartReading>>),
     /// Take a snapshot of the processes outside the rig with the first sample after this time.
     LookAt(Instant),
 }
@@ -72,8 +77,26 @@ impl Sampler {
     /// Starts sampling `parts`. Everything else on the host is noise.
     pub fn start(parts: &[&Running]) -> Self {
         let series = parts.iter().map(|part| series(part)).collect();
-        let mut readers: Vec<PartReader> =
+        let readers =
             parts.iter().zip(networks(parts)).map(|(part, network)| reader(part, network)).collect();
+        Self::start_with(series, readers)
+    }
+
+    /// Starts sampling processes that weir has not started, as the part `name` with a limit of so many CPUs.
+    ///
+    /// # Errors
+    /// What is not there.
+    pub fn of(name: &str, set: &ProcessSet, limit_cpus: Option<f64>) -> Result<Self, String> {
+        let source = match set.reader()? {
+            SetReader::Group(reader) => Source::Group(reader),
+            SetReader::Tree(reader) => Source::Tree(reader),
+        };
+        let series = PartSeries { name: name.into(), role: Role::Data, limit_cpus };
+        let reader = PartReader { source, processes: ProcessReader::default(), network: None };
+        Ok(Self::start_with(vec![series], vec![reader]))
+    }
+
+    fn start_with(series: Vec<PartSeries>, mut readers: Vec<PartReader>) -> Self {
         let (messages, inbox) = channel::<Message>();
         let mut host = HostReader::open();
         let mut samples = Samples::new(series);
@@ -98,6 +121,9 @@ impl Sampler {
                         }
                     }
                     Ok(Message::LookAt(at)) => look_at = Some(at),
+                    Ok(Message::Tell(reader)) => {
+                        let _ = reader.send(samples.latest());
+                    }
                     Ok(Message::Join(joining)) => {
                         let Joining { series, reader, launched_ns } = *joining;
                         samples.join(series, launched_ns);
@@ -150,6 +176,15 @@ impl Sampler {
         }
     }
 
+    /// The newest samples of the parts; nothing if the thread is late.
+    pub fn latest(&self) -> Vec<PartReading> {
+        let (reader, reading) = sync_channel(1);
+        match self.messages.send(Message::Tell(reader)) {
+            Ok(()) => reading.recv_timeout(INTERVAL).unwrap_or_default(),
+            Err(_) => Vec::new(),
+        }
+    }
+
     /// Takes a last sample and returns all samples.
     pub fn finish(self) -> Samples {
         drop(self.messages);
@@ -158,7 +193,7 @@ impl Sampler {
 }
 
 fn series(part: &Running) -> PartSeries {
-    PartSeries { name: part.name().into(), limit_cpus: part.limit_cpus() }
+    PartSeries { name: part.name().into(), role: part.role(), limit_cpus: part.limit_cpus() }
 }
 
 fn reader(part: &Running, network: Option<NetworkReader>) -> PartReader {

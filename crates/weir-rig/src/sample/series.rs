@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use weir_results::{CpuSeconds, HostProcess, HostShare, HostUsage, NetworkUsage, Usage, UsageSecond};
+use weir_results::{CpuSeconds, HostProcess, HostShare, HostUsage, NetworkUsage, Role, Usage, UsageSecond};
 
 use super::neighbours::Neighbours;
-use super::{HostSample, PartSample};
+use super::{HostSample, PartReading, PartSample};
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// Maximum number of named processes outside the rig.
@@ -15,6 +15,7 @@ const NAMED: usize = 3;
 #[derive(Clone, Debug)]
 pub(crate) struct PartSeries {
     pub(crate) name: String,
+    pub(crate) role: Role,
     pub(crate) limit_cpus: Option<f64>,
 }
 
@@ -41,6 +42,19 @@ impl Samples {
 
     pub(crate) fn push(&mut self, tick: Tick) {
         self.ticks.push(tick);
+    }
+
+    /// The newest samples.
+    pub(super) fn latest(&self) -> Vec<PartReading> {
+        let Some(tick) = self.ticks.last() else { return Vec::new() };
+        let reading = |(part, sample): (&PartSeries, &PartSample)| PartReading {
+            name: part.name.clone(),
+            role: part.role,
+            at_ns: tick.at_ns,
+            cpu_ns: sample.cpu_ns,
+            memory_bytes: sample.memory_bytes,
+        };
+        self.parts.iter().zip(&tick.parts).map(reading).collect()
     }
 
     /// The place of the part with this name in samples.
@@ -221,7 +235,7 @@ mod tests {
 
     /// A part that uses half a core, a third of it in user mode, on a host of two cores.
     fn half_a_core(missing: Option<usize>) -> Samples {
-        let part = PartSeries { name: "gateway".into(), limit_cpus: Some(0.5) };
+        let part = PartSeries { name: "gateway".into(), role: Role::Data, limit_cpus: Some(0.5) };
         let mut samples = Samples::new(vec![part]);
         for step in 0..=30u64 {
             let at_ns = 1_000_000_000 + step * 100_000_000;
@@ -270,6 +284,15 @@ mod tests {
     }
 
     #[test]
+    fn the_latest_reading_is_that_of_the_last_sample() {
+        let latest = half_a_core(None).latest();
+        let [part] = &latest[..] else { panic!("{latest:?}") };
+        assert_eq!((part.name.as_str(), part.role, part.at_ns), ("gateway", Role::Data, 4_000_000_000));
+        assert_eq!((part.cpu_ns, part.memory_bytes), (Some(1_500_000_000), Some(1_030)));
+        assert!(Samples::new(Vec::new()).latest().is_empty());
+    }
+
+    #[test]
     fn usage_is_interpolated_at_both_borders() {
         for missing in [None, Some(10)] {
             let usage = half_a_core(missing).usage("gateway", 1_250_000_000, 2_750_000_000).unwrap();
@@ -309,7 +332,8 @@ mod tests {
         assert_eq!(samples.usage("other", 1_500_000_000, 2_000_000_000), None);
         assert_eq!(samples.host(900_000_000, 2_000_000_000), None);
         assert_eq!(samples.host_usage(900_000_000, 2_000_000_000), None);
-        let nothing = Samples::new(vec![PartSeries { name: "gateway".into(), limit_cpus: None }]);
+        let nothing =
+            Samples::new(vec![PartSeries { name: "gateway".into(), role: Role::Data, limit_cpus: None }]);
         assert_eq!(nothing.usage("gateway", 1, 2), None);
     }
 
@@ -318,7 +342,10 @@ mod tests {
         let mut samples = half_a_core(None);
         let ticks = samples.ticks.split_off(11);
         // Between the samples at 2.0 s and 2.1 s; with its first own sample at 2.2 s.
-        samples.join(PartSeries { name: "generator".into(), limit_cpus: None }, 2_050_000_000);
+        samples.join(
+            PartSeries { name: "generator".into(), role: Role::Generator, limit_cpus: None },
+            2_050_000_000,
+        );
         for (step, mut tick) in ticks.into_iter().enumerate() {
             let used = |cpu_ns| PartSample { cpu_ns: Some(cpu_ns), ..PartSample::default() };
             tick.parts.push(match step {

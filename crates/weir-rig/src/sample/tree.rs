@@ -4,27 +4,69 @@ use std::collections::BTreeMap;
 
 use procfs::process::Process;
 
-use super::{PartSample, open_files};
+use super::{PartSample, find, open_files};
 use crate::cleanup::{self, ProcessId};
 
-/// Reads the session of a part.
+/// Which processes are read.
+#[derive(Debug)]
+pub(crate) enum Members {
+    /// The session of a part.
+    Session(ProcessId),
+    /// Those of a program.
+    Program(String),
+    /// A process and all below it.
+    Below(i32),
+}
+
+/// Samples after which processes that weir has not started are looked for again: that reads all processes of the host.
+/// One that has begun meanwhile brings its CPU time along; one that begins and ends between two looks is missed.
+const LOOK_EVERY: u32 = 10;
+
+impl Members {
+    fn living(&self) -> Vec<i32> {
+        match self {
+            Self::Session(leader) => cleanup::members(leader),
+            Self::Program(name) => find::of_program(name),
+            Self::Below(pid) => find::below(*pid),
+        }
+    }
+}
+
+/// Reads processes one by one.
 #[derive(Debug)]
 pub(crate) struct TreeReader {
-    leader: ProcessId,
+    members: Members,
+    /// Those that were found last, and how many samples that holds for.
+    known: (Vec<i32>, u32),
     /// The last user and system time of every process that was ever in the session: CPU time of an exited process still
     /// counts.
     seen_ticks: BTreeMap<(i32, u64), (u64, u64)>,
 }
 
 impl TreeReader {
+    /// Reads the session of a part.
     pub(crate) fn new(leader: ProcessId) -> Self {
-        Self { leader, seen_ticks: BTreeMap::new() }
+        Self::of(Members::Session(leader))
+    }
+
+    pub(crate) fn of(members: Members) -> Self {
+        Self { members, known: (Vec::new(), 0), seen_ticks: BTreeMap::new() }
+    }
+
+    /// The processes, looked for again if it is time.
+    fn look(&mut self) -> &[i32] {
+        let (known, samples_left) = &mut self.known;
+        if *samples_left == 0 || matches!(self.members, Members::Session(_)) {
+            *known = self.members.living();
+            *samples_left = LOOK_EVERY;
+        }
+        *samples_left -= 1;
+        known
     }
 
     /// A sample, and the running processes of the part.
     pub(crate) fn sample(&mut self) -> (PartSample, Vec<i32>) {
-        let living: Vec<Process> =
-            cleanup::members(&self.leader).into_iter().filter_map(|pid| Process::new(pid).ok()).collect();
+        let living: Vec<Process> = self.look().iter().filter_map(|pid| Process::new(*pid).ok()).collect();
         let (mut memory, mut threads, mut files) = (0, 0, 0);
         for process in &living {
             let Ok(stat) = process.stat() else { continue };

@@ -72,6 +72,7 @@ impl Bench {
             env: Vec::new(),
             dir: self.rig().work_dir().to_owned(),
             log: self.rig().work_dir().join(format!("{name}.log")),
+            input: None,
             limits: Limits::default(),
             is_urgent: false,
             cpus: None,

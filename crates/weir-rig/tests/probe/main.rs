@@ -204,6 +204,7 @@ fn own_process(rig: &Rig, name: &str, part: &str, limits: Limits) -> ProcessSpec
         env: Vec::new(),
         dir: rig.work_dir().to_owned(),
         log: rig.work_dir().join(format!("{name}.log")),
+        input: None,
         limits,
         is_urgent: false,
         cpus: None,

@@ -1,7 +1,7 @@
 //! `weir generate`: the engine as a process of its own, for the lab. A specification in, a record out.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,9 +9,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use weir_engine::{EngineError, Gate, LoadSpec, Progress};
+use weir_engine::{EngineError, Gate, LiveSecond, LoadSpec, Progress};
 use weir_lab::agents::prepared_mark;
-use weir_results::LoadSecond;
 
 use crate::failure::{Exit, Failure};
 
@@ -24,6 +23,9 @@ pub(crate) struct Args {
     /// Where the record is written, JSON; it is there whole or not at all
     #[arg(long, value_name = "FILE")]
     pub(super) record: PathBuf,
+    /// Where each finished second of a load is appended, one JSON document per line
+    #[arg(long, value_name = "FILE")]
+    pub(super) progress: Option<PathBuf>,
 }
 
 /// Arguments of `weir generate`.
@@ -35,9 +37,6 @@ pub(crate) struct GenerateArgs {
     /// CLOCK_MONOTONIC
     #[arg(long, value_name = "FILE")]
     gate: Option<PathBuf>,
-    /// Where every second is written when it has ended, a line of JSON each
-    #[arg(long, value_name = "FILE")]
-    seconds: Option<PathBuf>,
 }
 
 /// Drives the load and writes its record. SIGINT and SIGTERM end it early, with the record of what there is.
@@ -46,8 +45,8 @@ pub(crate) fn run(args: GenerateArgs) -> Result<Exit, Failure> {
     let stop = until_signalled()?;
     let gate = args.gate.map(FileGate);
     let gate: &dyn Gate = gate.as_ref().map_or(&(), |gate| gate);
-    let seconds = args.seconds.map(|path| Seconds::open(&path)).transpose()?;
-    let progress: &dyn Progress = seconds.as_ref().map_or(&(), |seconds| seconds);
+    let lines = args.own.progress.map(|path| Lines::create(&path)).transpose()?;
+    let progress: &dyn Progress = lines.as_ref().map_or(&(), |lines| lines);
     let record =
         weir_engine::run_behind(gate, &spec, progress, &stop).map_err(|error| engine_failure(&error))?;
     write_whole(&args.own.record, &record)?;
@@ -74,22 +73,26 @@ impl Gate for FileGate {
     }
 }
 
-/// A file of finished seconds.
-struct Seconds(File);
+/// Appends a line to a file for each second.
+struct Lines(File);
 
-impl Seconds {
-    fn open(path: &Path) -> Result<Self, Failure> {
-        let made = File::create(path);
-        made.map(Self).map_err(|error| Failure::environment(format!("{}: {error}", path.display()), ""))
+impl Lines {
+    fn create(path: &Path) -> Result<Self, Failure> {
+        let file = File::create(path).map_err(|error| {
+            let remedy = "check that the folder exists and is writable";
+            Failure::environment(format!("{}: {error}", path.display()), remedy)
+        })?;
+        Ok(Self(file))
     }
 }
 
-impl Progress for Seconds {
-    fn second(&self, second: &LoadSecond) {
-        let mut line = serde_json::to_vec(second).unwrap_or_default();
-        line.push(b'\n');
-        // A line that is lost does no harm: the record has all seconds.
-        let _ = (&self.0).write_all(&line);
+impl Progress for Lines {
+    fn second(&self, second: &LiveSecond) {
+        // The record has all of it; a line that cannot be written is missing where somebody watches.
+        if let Ok(mut line) = serde_json::to_vec(second) {
+            line.push(b'\n');
+            let _ = (&self.0).write_all(&line);
+        }
     }
 }
 

@@ -13,11 +13,12 @@ use std::sync::atomic::AtomicBool;
 
 use weir_analysis::{Evidence, judge};
 use weir_document::{AskedRate, Levels, Named, Problem};
-use weir_engine::{ChecksSpec, EngineError, LoadSpec, ProtocolSpec, Spacing, TlsSpec};
+use weir_engine::{ChecksSpec, EngineError, LiveSecond, LoadSpec, Progress, ProtocolSpec, Spacing, TlsSpec};
 use weir_lab::scenario::{Load, Request};
 use weir_lab::{Setting, load_problem};
 use weir_results::{ArrivalModel, Judgement, LoadRecord, Thresholds};
 
+use super::watch::WatchedLoad;
 use crate::failure::{Exit, Failure};
 pub(crate) use args::Args;
 use print::Live;
@@ -32,16 +33,25 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     signal_hook::flag::register_conditional_shutdown(interrupt, 130, Arc::clone(&stop))
         .and_then(|_| signal_hook::flag::register(interrupt, Arc::clone(&stop)))
         .map_err(|error| Failure::environment(format!("cannot handle Ctrl-C: {error}"), ""))?;
-    let mut record = match args.running.on {
-        Some(place) => on::run(args, place, &spec, &stop)?,
-        None => {
-            let live = Live::new(&spec, args.running.json, std::io::stderr().is_terminal());
-            let outcome = weir_engine::run(&spec, &live, &stop);
-            live.clear();
-            outcome.map_err(|error| failure(args, &error))?
-        }
+    let watch = args.watch.start()?;
+    let live = Live::new(&spec, args.running.json, std::io::stderr().is_terminal());
+    let authority = Target::parse(&args.urls[0])?.authority;
+    let watched = watch.map(|watch| WatchedLoad::new(watch, &spec, &authority, &live));
+    let progress: &dyn Progress = watched.as_ref().map_or(&live, |watched| watched);
+    let heard = |agent: &str, second: &LiveSecond| match &watched {
+        Some(watched) => watched.second_of(agent, second),
+        None => live.second(second),
     };
-    let judgement = judge_alone(&record, &spec);
+    let outcome = match &args.running.on {
+        Some(place) => on::run(args, place, &spec, &heard, &stop),
+        None => weir_engine::run(&spec, progress, &stop).map_err(|error| failure(args, &error)),
+    };
+    live.clear();
+    let judged = outcome.map(|record| (judge_alone(&record, &spec), record));
+    if let Some(watched) = watched {
+        watched.end(judged.as_ref().ok().map(|(judgement, record)| (record, judgement)));
+    }
+    let (judgement, mut record) = judged?;
     record.result.bound_by = judgement.bound_by;
     record.result.verdicts = judgement.verdicts.clone();
     if args.running.json {

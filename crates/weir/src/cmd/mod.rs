@@ -26,3 +26,4 @@ pub(crate) mod schema;
 pub(crate) mod scope;
 pub(crate) mod size;
 pub(crate) mod slow;
+pub(crate) mod watch;

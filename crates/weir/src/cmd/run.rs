@@ -15,7 +15,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 use weir_analysis::compare::Comparison;
 use weir_lab::agents::Place;
-use weir_lab::{AgentsOptions, Bench, Ended, LabError, Overrides, Prepared, Source};
+use weir_lab::{AgentsOptions, Bench, Ended, LabError, Overrides, Prepared, Source, Watcher};
 use weir_results::{Run, Store};
 use weir_rig::{Binary, Drivers, EngineKind, Engines, Programs};
 
@@ -26,6 +26,7 @@ use super::known::known;
 use super::output::note;
 use super::report::{self, Format, Wanted, tell};
 use super::scope::enter_scope;
+use super::watch::{self, RunWatcher, WatchArgs};
 use crate::failure::{Exit, Failure};
 use baseline::Baseline;
 use until::{Look, Until};
@@ -64,10 +65,11 @@ pub(crate) struct Args {
     /// first gateway; GATEWAY=SHARE names another, like nginx=10%
     #[arg(long, value_name = "SHARE", conflicts_with = "resume")]
     control: Option<String>,
-    /// Agents that generate the load together: local:N or netns:N on this host, agents:N on other machines
+    /// Agents that generate the load together: local:N or netns:N on this host; on other machines, ssh:HOST,HOST starts
+    /// them and agents:N waits for them
     #[arg(long, value_name = "PLACE", conflicts_with = "resume")]
     on: Option<Place>,
-    /// With agents:N: where they join
+    /// With agents:N and ssh: where they join
     #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:7400")]
     listen: SocketAddr,
     /// With agents:N: the file that lets them join
@@ -114,6 +116,8 @@ pub(crate) struct Args {
     /// Print one JSON document (run, cells, summary, comparison); progress goes to standard error
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    watch: WatchArgs,
 }
 
 /// Repeats without a valid one after which --until gives up.
@@ -242,8 +246,9 @@ fn go(
     let finished = store.finished(&run.id)?;
     let missing = run.plan.iter().filter(|key| !finished.contains(&key.index));
     let takes = weir_lab::plan::time(&prepared.checked, missing) + weir_lab::pilot_time(&prepared.checked);
-    let watcher = progress::watcher(&prepared.checked.scenario, run.plan.len());
-    watcher.note(&format!(
+    let watch = args.watch.start()?;
+    let progress = progress::watcher(&prepared.checked.scenario, run.plan.len());
+    progress.note(&format!(
         "run {}: {}, {}, {}",
         run.id,
         run.name,
@@ -251,13 +256,24 @@ fn go(
         progress::range(takes)
     ));
     for note in prepared.notes.iter().chain(notes) {
-        watcher.note(note);
+        progress.note(note);
     }
     let weir = Binary::own()?;
     let agents = args.agents();
-    let bench = Bench { drivers, weir: &weir, stop: &stop, observer: watcher.as_ref(), agents: &agents };
+    let run_watcher = watch.as_ref().map(RunWatcher::new);
+    let bench = Bench {
+        drivers,
+        weir: &weir,
+        stop: &stop,
+        observer: progress.as_ref(),
+        agents: &agents,
+        watcher: run_watcher.as_ref().map(|watcher| watcher as &dyn Watcher),
+    };
     let ended = measured(args, run, prepared, store, &bench);
-    drop(watcher);
+    drop(progress);
+    if let Some(watch) = watch {
+        watch::finish(watch);
+    }
     let how_to_resume = || format!("`{}` continues after the stored cells", args.resume_command(&run.id));
     match ended {
         Err(error) => {
@@ -362,6 +378,7 @@ impl Extension {
             stop: &self.stop,
             observer: watcher.as_ref(),
             agents: &agents,
+            watcher: None,
         };
         let ended = weir_lab::execute(&run, &weir_lab::prepare(checked, &self.drivers)?, store, &bench)?;
         Ok(matches!(ended, Ended::Finished))

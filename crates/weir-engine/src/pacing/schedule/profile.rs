@@ -115,6 +115,15 @@ impl Profile {
         piece.due_ns(mass)
     }
 
+    /// Arrivals of the mean schedule in the first `until_ns`.
+    pub(crate) fn arrivals_until(&self, until_ns: u64) -> f64 {
+        let mut piece = self.first();
+        while piece.end_ns < until_ns && piece.end_ns <= self.horizon_ns {
+            piece = self.piece(piece.end_ns, piece.end_mass());
+        }
+        piece.mass_at(until_ns)
+    }
+
     /// The piece from `start_ns` on.
     fn piece(&self, start_ns: u64, before: f64) -> Piece {
         let (end_ns, rate_per_s, slope) = self.line(start_ns);
@@ -151,12 +160,13 @@ impl Profile {
 }
 
 impl Piece {
-    fn length_s(&self) -> f64 {
-        (self.end_ns - self.start_ns) as f64 / 1e9
+    fn end_mass(&self) -> f64 {
+        self.mass_at(self.end_ns)
     }
 
-    fn end_mass(&self) -> f64 {
-        let length_s = self.length_s();
+    /// Arrivals of the mean schedule before a time of this piece.
+    fn mass_at(&self, at_ns: u64) -> f64 {
+        let length_s = at_ns.saturating_sub(self.start_ns) as f64 / 1e9;
         self.before + (self.rate_per_s + self.slope * length_s / 2.0) * length_s
     }
 

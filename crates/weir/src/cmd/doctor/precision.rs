@@ -84,7 +84,8 @@ impl Precision {
         let run = weir_lab::new_run(&prepared, Vec::new());
         let (weir, stop) = (Binary::own()?, Arc::new(AtomicBool::new(false)));
         let agents = AgentsOptions::default();
-        let bench = Bench { drivers, weir: &weir, stop: &stop, observer: &Silent, agents: &agents };
+        let bench =
+            Bench { drivers, weir: &weir, stop: &stop, observer: &Silent, agents: &agents, watcher: None };
         weir_lab::execute(&run, &prepared, &mut store, &bench)?;
         let summary = summarize(&run, &store.cells(&run.id)?);
         let failed = summary.failed.first().map(|failed| format!("{}: {}", failed.cause, failed.message));

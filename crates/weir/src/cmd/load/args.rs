@@ -8,6 +8,8 @@ use weir_document::{Burst, Counts, Pause, Rates, Time};
 use weir_engine::{Check, Resumption, TlsVersion};
 use weir_lab::agents::Place;
 
+use crate::cmd::watch::WatchArgs;
+
 /// About, usage and flags; the arguments before them are in the usage.
 const TEMPLATE: &str = "{about}\n{usage-heading} {usage}\n\n{all-args}{after-help}";
 const EXAMPLES: &str = "\
@@ -41,6 +43,8 @@ pub(crate) struct Args {
     pub(super) tls: TlsArgs,
     #[command(flatten, next_help_heading = "Running")]
     pub(super) running: RunningArgs,
+    #[command(flatten, next_help_heading = "Watching")]
+    pub(super) watch: WatchArgs,
 }
 
 /// How much, and when.
@@ -159,10 +163,10 @@ pub(crate) struct RunningArgs {
     /// Open loop: busy-wait; less lateness, but a whole core per worker
     #[arg(long, requires = "rate")]
     pub(super) spin: bool,
-    /// Agents that generate the load: local:N, or agents:N on other machines
+    /// Agents that generate the load: local:N, ssh:HOST,HOST or agents:N
     #[arg(long, value_name = "PLACE", conflicts_with_all = ["trace", "spin"])]
     pub(super) on: Option<Place>,
-    /// With agents:N: where they join
+    /// With agents:N and ssh: where they join
     #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:7400", requires = "on")]
     pub(super) listen: SocketAddr,
     /// With agents:N: the file that lets them join
@@ -239,6 +243,9 @@ mod tests {
         ("strict", None),
         ("trace", None),
         ("json", None),
+        ("prometheus-write", None),
+        ("prometheus-write-version", None),
+        ("otlp", None),
         ("help", None),
     ];
 
@@ -320,7 +327,7 @@ mod tests {
     fn help_fits_a_screen() {
         for name in ["-h", "--help"] {
             let help = Alone::try_parse_from(["load", name]).unwrap_err().render().to_string();
-            assert!(help.lines().count() <= 54, "{name}: {} lines\n{help}", help.lines().count());
+            assert!(help.lines().count() <= 59, "{name}: {} lines\n{help}", help.lines().count());
             let widest = help.lines().max_by_key(|line| line.chars().count()).unwrap();
             assert!(widest.chars().count() <= 100, "{name}: {widest}");
             for flag in flags().iter().filter(|flag| *flag != "urls") {

@@ -2,7 +2,8 @@
 
 use std::sync::atomic::AtomicBool;
 
-use weir_engine::{LoadSpec, ShardSpec};
+use weir_agent::Look;
+use weir_engine::{LiveSecond, LoadSpec, ShardSpec};
 use weir_lab::agents::{Crew, CrewError, Joining, Place};
 use weir_results::LoadRecord;
 use weir_rig::{Binary, Rig, RigError};
@@ -11,16 +12,17 @@ use super::super::output::note;
 use super::Args;
 use crate::failure::Failure;
 
-/// Starts the agents, or waits for them, and runs the load over all.
+/// Starts the agents, or waits for them, and runs the load over all. `heard` gets the seconds of each agent.
 pub(super) fn run(
     args: &Args,
-    place: Place,
+    place: &Place,
     spec: &LoadSpec,
+    heard: &dyn Fn(&str, &LiveSecond),
     stop: &AtomicBool,
 ) -> Result<LoadRecord, Failure> {
     if matches!(place, Place::Namespaces(_)) {
         let message = "--on: agents in network namespaces reach only servers that `weir run` starts there";
-        return Err(Failure::wrong_use(message, "use local:N or agents:N"));
+        return Err(Failure::wrong_use(message, "use local:N, agents:N or ssh:HOST"));
     }
     let shared = LoadSpec { shard: Some(ShardSpec { index: 0, of: place.agents() }), ..spec.clone() };
     shared.validate().map_err(|error| super::failure(args, &error))?;
@@ -30,6 +32,8 @@ pub(super) fn run(
     let weir = Binary::own().map_err(failed)?;
     let joining = Joining {
         place,
+        called: "agent",
+        is_load: true,
         weir: &weir,
         run: &run,
         listen: args.running.listen,
@@ -37,7 +41,13 @@ pub(super) fn run(
         stop,
     };
     let mut crew = Crew::start(&rig, &joining, &|words| note(words)).map_err(|error| told(&error))?;
-    let measured = crew.run(spec, stop, &mut |_| Ok::<_, CrewError>(()));
+    let names: Vec<String> = crew.agents().iter().map(|agent| agent.name.clone()).collect();
+    let measured = crew.run(spec, stop, &mut |look| {
+        if let Look::Second(place, second) = look {
+            heard(&names[place], second);
+        }
+        Ok::<_, CrewError>(())
+    });
     let record = measured.map(|(record, _)| record).map_err(|error| told(&error));
     drop(crew);
     rig.close().map_err(failed)?;

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::io::Write as _;
 
-use weir_engine::{LoadSpec, Progress};
+use weir_engine::{LiveSecond, LoadSpec, Progress};
 use weir_results::{LoadSecond, quantile_needs, quantile_ns};
 
 use super::figures::{grouped, time};
@@ -75,7 +75,8 @@ impl Live {
 }
 
 impl Progress for Live {
-    fn second(&self, second: &LoadSecond) {
+    fn second(&self, live: &LiveSecond) {
+        let second = &live.second;
         match self.mode {
             Mode::Overwrite => write_stderr(&format!("\r\x1b[K{}", self.line(second))),
             Mode::Plain if ((second.t_s + second.length_s) as u64).is_multiple_of(PLAIN_EVERY_S) => {

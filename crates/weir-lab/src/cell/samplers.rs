@@ -1,0 +1,191 @@
+//! Agents on other hosts that generate no load: beside a remote gateway, which they sample, or with the upstream.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use weir_agent::{SampleReport, SampleSpan, Sampling, Served, Serving};
+use weir_rig::prometheus::Span;
+
+use super::Lab;
+use super::error::CellError;
+use super::from_agents::AgentsOptions;
+use super::remote::Observed;
+use crate::agents::{Crew, CrewError, Joining, Place};
+use crate::scenario::Scenario;
+
+/// The samplers of a run, by the part that they sample.
+pub(crate) struct Samplers<'a> {
+    options: &'a AgentsOptions,
+    crews: RefCell<BTreeMap<String, (Place, Crew)>>,
+}
+
+impl<'a> Samplers<'a> {
+    pub(crate) fn new(options: &'a AgentsOptions) -> Self {
+        Self { options, crews: RefCell::default() }
+    }
+
+    /// Lets the agent of the upstream go if it was lost; returns whether it was.
+    pub(crate) fn give_up_lost(&self) -> bool {
+        let mut crews = self.crews.borrow_mut();
+        let before = crews.len();
+        crews.retain(|_, (_, crew)| !crew.is_lost());
+        crews.len() < before
+    }
+
+    /// Where the sampler with this number joins: the ports after that of load.
+    fn listen(&self, number: u16) -> SocketAddr {
+        let mut listen = self.options.listen;
+        if listen.port() > 0 {
+            listen.set_port(listen.port().saturating_add(1).saturating_add(number));
+        }
+        listen
+    }
+
+    /// The ticket of an agent that the user starts.
+    fn ticket(&self, part: &str) -> PathBuf {
+        let mut ticket = self.options.ticket.clone().into_os_string();
+        ticket.push(format!(".{part}"));
+        ticket.into()
+    }
+}
+
+/// What samples one part.
+pub(crate) struct Beside<'a> {
+    /// Whether it runs on this host, so that its CPU time is none of other programs.
+    pub(crate) is_here: bool,
+    crews: &'a RefCell<BTreeMap<String, (Place, Crew)>>,
+    sampling: Sampling,
+    /// What is sampled, in words.
+    words: String,
+}
+
+impl Lab<'_> {
+    /// The agent of `part` at `place`, which is started if it is not there; `number` tells its port from others'.
+    fn await_agent(&self, part: &str, place: &Place, number: u16) -> Result<(), CellError> {
+        let mut crews = self.samplers.crews.borrow_mut();
+        if crews.get_mut(part).is_some_and(|(present, crew)| present != place || crew.is_lost()) {
+            crews.remove(part);
+        }
+        if !crews.contains_key(part) {
+            let called = format!("beside-{part}");
+            let joining = Joining {
+                place,
+                called: &called,
+                is_load: false,
+                weir: self.weir,
+                run: &self.run.id,
+                listen: self.samplers.listen(number),
+                ticket: self.samplers.ticket(part),
+                stop: self.stop,
+            };
+            let crew = Crew::start(self.rig, &joining, &|words| self.observer.note(words))?;
+            crews.insert(part.to_owned(), (place.clone(), crew));
+        }
+        Ok(())
+    }
+
+    /// The sampler beside `gateway`, if it has one.
+    pub(crate) fn beside(&self, scenario: &Scenario, gateway: &str) -> Result<Option<Beside<'_>>, CellError> {
+        let mut entries = scenario.gateways.iter().zip(0..);
+        let Some((entry, number)) = entries.find(|(entry, _)| entry.name == gateway) else { return Ok(None) };
+        let Some(source) = &entry.remote.sampler else { return Ok(None) };
+        self.await_agent(gateway, &source.on, number)?;
+        let sampling = Sampling {
+            part: entry.name.clone(),
+            program: source.program.clone(),
+            pid: source.pid,
+            group: source.cgroup.clone(),
+            limit_cpus: self.remotes.get(gateway).and_then(|remote| remote.part.limit_cpus),
+        };
+        let is_here = matches!(source.on, Place::Local(_));
+        Ok(Some(Beside { is_here, crews: &self.samplers.crews, sampling, words: source.words() }))
+    }
+
+    /// Starts an upstream on the agent at `place`, and returns it with what samples it.
+    pub(crate) fn serve(
+        &self,
+        scenario: &Scenario,
+        place: &Place,
+        serving: Serving,
+        within: Duration,
+    ) -> Result<Served, CellError> {
+        let number = u16::try_from(scenario.gateways.len()).unwrap_or(u16::MAX);
+        let part = serving.part.clone();
+        self.await_agent(&part, place, number)?;
+        let mut crews = self.samplers.crews.borrow_mut();
+        let (_, crew) = crews.get_mut(&part).ok_or(CellError::Stopped)?;
+        // What a cell that failed has left.
+        crew.stop_serving();
+        Ok(crew.serve(serving, within)?)
+    }
+
+    /// What samples an upstream that an agent has started.
+    pub(crate) fn beside_upstream(&self, scenario: &Scenario, served: &Served) -> Beside<'_> {
+        let is_here = matches!(scenario.origin.on, Some(Place::Local(_)));
+        let sampling = Sampling {
+            part: served.part.name.clone(),
+            pid: Some(served.pid),
+            limit_cpus: served.part.limit_cpus,
+            ..Sampling::default()
+        };
+        Beside { is_here, crews: &self.samplers.crews, sampling, words: String::new() }
+    }
+}
+
+impl Beside<'_> {
+    /// The part that is sampled.
+    pub(crate) fn part(&self) -> &str {
+        &self.sampling.part
+    }
+
+    /// Begins to sample.
+    pub(crate) fn begin(&self) {
+        if let Some((_, crew)) = self.crews.borrow_mut().get_mut(&self.sampling.part) {
+            crew.sample(&self.sampling);
+        }
+    }
+
+    /// What was sampled in a load that started at `start_ns`, with the sustained phase `span`.
+    pub(crate) fn observe(&self, start_ns: u64, span: &Span) -> Observed {
+        let span = SampleSpan { start_ns, from_ns: span.from_ns, to_ns: span.to_ns };
+        let mut crews = self.crews.borrow_mut();
+        let Some((_, crew)) = crews.get_mut(&self.sampling.part) else {
+            return Observed::nothing(self.part(), "it has no sampler");
+        };
+        let host = crew.agents().first().map(|agent| agent.name.clone()).unwrap_or_default();
+        match crew.sampled(span) {
+            Ok(report) if report.usage.is_none() => {
+                Observed::nothing(self.part(), "its samples do not cover the phase")
+            }
+            Ok(report) => Observed::sampled(report, &self.words, &host),
+            Err(CrewError::Round(failure)) => Observed::nothing(self.part(), &failure.to_string()),
+            Err(error) => Observed::nothing(self.part(), &error.to_string()),
+        }
+    }
+}
+
+/// What else ran on the host of the agent.
+fn others(report: &SampleReport) -> String {
+    let busiest = report.host.iter().flat_map(|host| &host.busiest).next();
+    busiest.map_or_else(String::new, |process| {
+        format!("; the busiest other program there was {} ({:.2} of a core)", process.name, process.cores)
+    })
+}
+
+impl Observed {
+    fn nothing(part: &str, why: &str) -> Self {
+        Self { readings: None, report: None, said: format!("the CPU of {part} is unknown: {why}") }
+    }
+
+    fn sampled(report: SampleReport, words: &str, host: &str) -> Self {
+        let said = match words {
+            "" => format!("the upstream runs on the agent {host}, which samples it"),
+            words => format!("the gateway's CPU is that of {words}, sampled by the agent {host} beside it"),
+        };
+        let said = said + &others(&report);
+        Self { readings: None, report: Some(Box::new(report)), said }
+    }
+}

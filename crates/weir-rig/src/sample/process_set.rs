@@ -1,0 +1,114 @@
+//! Processes that weir has not started, to be sampled like its own.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::find::{below, of_program};
+use super::group::GroupReader;
+use super::tree::{Members, TreeReader};
+use crate::limits::{CgroupVersion, Group, hierarchy};
+
+/// Which processes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProcessSet {
+    /// Those whose program has this name.
+    Program(String),
+    /// This process, and all that it has started.
+    Process(i32),
+    /// Those of this control group and the groups below it, like `/system.slice/nginx.service`.
+    Group(PathBuf),
+}
+
+/// How they are read.
+pub(super) enum SetReader {
+    Group(Box<GroupReader>),
+    Tree(TreeReader),
+}
+
+impl ProcessSet {
+    /// Its processes now; none if it is not there.
+    pub fn processes(&self) -> Vec<i32> {
+        match self {
+            Self::Program(name) => of_program(name),
+            Self::Process(pid) => below(*pid),
+            Self::Group(path) => {
+                let reader = group(path).map(|group| GroupReader::open(&group, false));
+                reader.map_or_else(Vec::new, |mut reader| reader.sample().1)
+            }
+        }
+    }
+
+    /// What reads it; the error says what is missing.
+    pub(super) fn reader(&self) -> Result<SetReader, String> {
+        let missing = |what: String| Err(format!("there is no {what} on this host"));
+        match self {
+            Self::Group(path) => match group(path) {
+                Some(group) => {
+                    let has_quota = has_quota(&group);
+                    Ok(SetReader::Group(Box::new(GroupReader::open(&group, has_quota))))
+                }
+                None => missing(format!("control group {}", path.display())),
+            },
+            Self::Program(name) if self.processes().is_empty() => {
+                missing(format!("process of the program `{name}`"))
+            }
+            Self::Process(pid) if self.processes().is_empty() => missing(format!("process {pid}")),
+            Self::Program(name) => Ok(SetReader::Tree(TreeReader::of(Members::Program(name.clone())))),
+            Self::Process(pid) => Ok(SetReader::Tree(TreeReader::of(Members::Below(*pid)))),
+        }
+    }
+}
+
+/// The control group with this path, in every hierarchy that has accounts.
+fn group(path: &Path) -> Option<Group> {
+    let version = hierarchy::version();
+    let roots = hierarchy::roots(version, version.controllers()).ok()?;
+    let path = path.strip_prefix("/").unwrap_or(path);
+    let directories: Vec<PathBuf> = roots.iter().map(|root| root.join(path)).collect();
+    let exists = !path.as_os_str().is_empty() && directories.iter().all(|directory| directory.is_dir());
+    exists.then_some(Group { version, directories })
+}
+
+/// Whether its CPU time is limited: `max` stands for no limit in cgroup v2, and -1 in v1.
+fn has_quota(group: &Group) -> bool {
+    let name = match group.version {
+        CgroupVersion::V1 => "cpu.cfs_quota_us",
+        CgroupVersion::V2 => "cpu.max",
+    };
+    let text = group.file(name).and_then(|path| fs::read_to_string(path).ok());
+    text.is_some_and(|text| !text.starts_with("max") && !text.starts_with('-'))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn processes_are_found_by_program_and_by_parent() {
+        let mut child =
+            Command::new("sh").args(["-c", "sleep 60; true"]).stdin(Stdio::null()).spawn().unwrap();
+        let pid = child.id() as i32;
+        assert!(crate::cleanup::wait_until(|| ProcessSet::Process(pid).processes().len() == 2));
+        let sleeping = ProcessSet::Process(pid).processes()[1];
+        assert!(ProcessSet::Program("sleep".into()).processes().contains(&sleeping));
+        rustix::process::kill_process(
+            rustix::process::Pid::from_raw(sleeping).unwrap(),
+            rustix::process::Signal::KILL,
+        )
+        .unwrap();
+        child.wait().unwrap();
+        assert!(ProcessSet::Process(pid).processes().is_empty());
+        let why = |set: ProcessSet| set.reader().err().unwrap();
+        assert_eq!(why(ProcessSet::Process(pid)), format!("there is no process {pid} on this host"));
+        assert_eq!(
+            why(ProcessSet::Program("no-such".into())),
+            "there is no process of the program `no-such` on this host"
+        );
+        assert_eq!(
+            why(ProcessSet::Group("/no-such".into())),
+            "there is no control group /no-such on this host"
+        );
+    }
+}
