@@ -107,6 +107,9 @@ pub struct LoadSpec {
     pub timeout_ns: u64,
     /// Seed of arrivals, of the choice of requests, and of what templates draw.
     pub seed: u64,
+    /// How often the load was run before against the same servers: UUIDs are new each time, everything else is drawn alike.
+    #[serde(default, skip_serializing_if = "is_first")]
+    pub attempt: u32,
     /// File for the intended and the actual time of every request that is sent in the sustained phase, up to a million a
     /// worker.
     #[serde(default)]
@@ -314,6 +317,7 @@ impl Default for LoadSpec {
             steps: Vec::new(),
             timeout_ns: 10_000_000_000,
             seed: 1,
+            attempt: 0,
             trace: None,
             counts_only: false,
             spin: false,
@@ -321,4 +325,9 @@ impl Default for LoadSpec {
             start_at_ns: None,
         }
     }
+}
+
+/// Whether a load was not run before.
+fn is_first(attempt: &u32) -> bool {
+    *attempt == 0
 }

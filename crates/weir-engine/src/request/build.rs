@@ -63,7 +63,7 @@ struct Draft {
 
 impl Builder {
     pub(super) fn new(spec: &LoadSpec) -> Self {
-        let mut values = Values { seed: spec.seed, ..Values::default() };
+        let mut values = Values { seed: spec.seed, attempt: spec.attempt, ..Values::default() };
         spec.domains.iter().for_each(|domain| values.domains.push(domain.as_bytes()));
         spec.tokens.iter().for_each(|token| values.tokens.push(token.as_bytes()));
         Self {

@@ -32,6 +32,8 @@ pub(crate) enum Part {
 #[derive(Debug, Default)]
 pub(crate) struct Values {
     pub(crate) seed: u64,
+    /// How often the load was run before: UUIDs differ then.
+    pub(crate) attempt: u32,
     /// Both ends included.
     pub(crate) ranges: Vec<(u64, u64)>,
     pub(crate) lists: Vec<Lines>,
@@ -58,7 +60,10 @@ impl Values {
             }
             Part::Seq => Value::Number(at.index),
             Part::Uuid { occurrence } => {
-                let seed = self.seed_of(occurrence);
+                let seed = match self.attempt {
+                    0 => self.seed_of(occurrence),
+                    again => hash(self.seed_of(occurrence), u64::from(again)),
+                };
                 let bits = u128::from(hash(seed, at.index)) << 64 | u128::from(hash(!seed, at.index));
                 // Version 4, and the variant of RFC 9562.
                 Value::Uuid(bits & !(0xf << 76) & !(0x3 << 62) | 0x4 << 76 | 0x2 << 62)
@@ -130,6 +135,7 @@ mod tests {
     fn values(seed: u64) -> Values {
         Values {
             seed,
+            attempt: 0,
             ranges: vec![(1, 50), (0, u64::MAX), (7, 7), (u64::MAX, u64::MAX)],
             lists: vec![lines(&["red", "green", "blue"])],
             domains: lines(&["a.example", "b.example"]),
@@ -186,6 +192,19 @@ mod tests {
         assert_eq!(series(1, 0), series(1, 0));
         assert_ne!(series(1, 0), series(2, 0));
         assert_ne!(series(1, 0), series(1, 1));
+    }
+
+    #[test]
+    fn uuids_of_a_load_that_is_run_again_are_new() {
+        let uuid = |attempt: u32| {
+            let values = Values { attempt, ..values(1) };
+            text(&values, Part::Uuid { occurrence: 0 }, &place(7))
+        };
+        assert_eq!(std::collections::HashSet::from([uuid(0), uuid(1), uuid(2)]).len(), 3);
+        let number = |attempt: u32| {
+            text(&Values { attempt, ..values(1) }, Part::Integer { range: 0, occurrence: 0 }, &place(7))
+        };
+        assert_eq!(number(0), number(1), "everything else stays");
     }
 
     #[test]

@@ -112,6 +112,14 @@ struct NamedLoad<'a> {
     load: &'a Load,
 }
 
+/// What a load is drawn from.
+#[derive(Clone, Copy)]
+struct Draws {
+    seed: u64,
+    /// How often it was measured before in the same cell. A server keeps what was created then, so names are new.
+    attempt: u32,
+}
+
 impl Lab<'_> {
     /// Measures the cell `key` of `scenario`; `None` if the run was stopped meanwhile.
     ///
@@ -260,7 +268,12 @@ impl Lab<'_> {
                 control::delay_responses(target.upstream, delay)?;
             }
             let seed = plan::arrivals_seed(self.run.seed, key, place);
-            let mut measure = || self.measure_load(scenario, target, runner, NamedLoad { name, load }, seed);
+            let mut attempt = 0;
+            let mut measure = || {
+                let draws = Draws { seed, attempt };
+                attempt += 1;
+                self.measure_load(scenario, target, runner, NamedLoad { name, load }, draws)
+            };
             let measure = || burners.around(&mut measure);
             let before_retry = |by: Interference| self.observer.load_retried(key, name, by.words());
             let most = (scenario.retries, plan::load_time(scenario, load).min);
@@ -285,11 +298,16 @@ impl Lab<'_> {
         target: Target<'_>,
         runner: &mut LoadRunner<'_>,
         load: NamedLoad<'_>,
-        seed: u64,
+        draws: Draws,
     ) -> Result<(Vec<Measurement>, Vec<Part>), CellError> {
         let (key, NamedLoad { name, load }) = (target.key, load);
         let errors_max = scenario.objective_of(&key.gateway, name).errors.map(|share| share.0);
-        let put = |load: &Load, seed: u64| self.with_setting(scenario, target, load, seed);
+        let Draws { seed, attempt } = draws;
+        let put = |load: &Load, seed: u64| {
+            let (load, mut setting) = self.with_setting(scenario, target, load, seed);
+            setting.spec.attempt = attempt;
+            (load, setting)
+        };
         if let Some(search) = &load.search {
             let asked = search.asked(load, scenario.objective_at(name));
             return self.search(runner, asked, &SearchTask { key, name, load, errors_max, seed, put: &put });
