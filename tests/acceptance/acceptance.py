@@ -14,6 +14,7 @@ import tempfile
 from checks import Rig, passes  # First: it says where the measuring modules are.
 
 import added_latency
+import agents
 import arrivals
 import capacity
 import comparing
@@ -50,7 +51,7 @@ def main():
     def wanted(name):
         return not arguments.only or any(word.lower() in name.lower() for word in arguments.only)
 
-    named = [(check.__name__, check) for check in (*whole_runs.CHECKS, *verdicts.CHECKS, *arrivals.CHECKS, *other_tools.CHECKS, *capacity.CHECKS, *robustness.CHECKS, *remote.CHECKS, *added_latency.CHECKS, *comparing.CHECKS, *noisy_hosts.CHECKS)]
+    named = [(check.__name__, check) for check in (*whole_runs.CHECKS, *verdicts.CHECKS, *arrivals.CHECKS, *other_tools.CHECKS, *capacity.CHECKS, *robustness.CHECKS, *remote.CHECKS, *added_latency.CHECKS, *comparing.CHECKS, *noisy_hosts.CHECKS, *agents.CHECKS)]
     # In no registry: asked for by name, or where they are.
     found = [check for program, check in services.CHECKS.items() if arguments.only or shutil.which(program)]
     named += [(check.__name__, check) for check in found]

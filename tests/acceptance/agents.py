@@ -1,0 +1,70 @@
+"""Load from several agents: exact sums, a common start, and the values of one load generator."""
+
+import json
+
+from checks import balanced, expect
+from delays import given
+
+AGENTS = 18
+START_SPREAD_NS_MAX = 50_000_000
+RUN_S_MAX = 600
+
+
+def loaded(rig, url, rate):
+    options = ["--on", f"local:{AGENTS}", "--rate", rate, "--connections", 2 * AGENTS, "--duration", "5s", "--warmup", "0s"]
+    done = rig.processes.run([rig.weir, "load", url, *options, "--json"], None, rig.folder / "agents.log", RUN_S_MAX)
+    return json.loads(done.output)
+
+
+def eighteen_agents(rig):
+    """Eighteen agents on one host send one load: counted exactly, started at one moment, and limited where they are."""
+    origin = rig.origin()
+    result = loaded(rig, f"http://127.0.0.1:{origin.port}/", "1800/s")
+    shards, requests = result["shards"], result["requests"]
+    counted = given(origin.port)["requests"]
+    expect(balanced(requests) and len(shards) == AGENTS, f"{len(shards)} shards, and the books balance")
+    sums = {name: sum(shard["requests"][name] for shard in shards) for name in requests}
+    expect(sums == requests, f"the books are the sums of those of the shards: {requests}")
+    expect(counted == requests["sent"], f"the origin counted {counted} of {requests['sent']} requests")
+    offsets = [shard["start_offset_ns"] for shard in shards]
+    spread_ns = max(offsets) - min(offsets)
+    yield
+    expect(spread_ns <= START_SPREAD_NS_MAX, f"the shards started within {spread_ns / 1e3:.0f} us")
+    result = loaded(rig, f"http://127.0.0.1:{origin.port}/", "300000/s")
+    reasons = result["verdicts"]["latency"]
+    expect("generator-limited" in reasons, f"at a rate that two cores cannot send: {reasons}")
+
+
+def headlines(rig, name, *more):
+    """The intervals of a run, by load, gateway and metric."""
+    options = ["--gateway", "weir", "--gateway", "nginx", "--quick", "--repeats", "4", "--db", rig.folder / "agents.db"]
+    command = [rig.weir, "run", "side-by-side", *options, *more, "--out", rig.folder / name, "--json"]
+    done = rig.processes.run(command, None, rig.folder / f"{name}.json", RUN_S_MAX)
+    found = {}
+    for point in json.loads(done.output)["summary"]["points"]:
+        for row in point["rows"]:
+            metrics = {"throughput": row["throughput_per_s"], "cpu": row["cpu_us_per_request"], "p50": dict(row["latency_ns"])["p50"]}
+            for metric, figure in metrics.items():
+                if not row["gateway"].startswith("direct") and figure["interval"] and figure["headline"]:
+                    found[point["load"], str(point["axes"]), row["gateway"], metric] = figure["interval"]
+    return found
+
+
+def agents_agree_with_one_generator(rig):
+    """Two agents in network namespaces give the values of one load generator there, within the intervals of both."""
+    one = headlines(rig, "one", "--set", "network=namespaces")
+    two = headlines(rig, "two", "--on", "netns:2")
+    yield
+    both = sorted(one.keys() & two.keys())
+    expect(len(both) >= 4, f"{len(both)} headlines of both runs are valid")
+    apart = []
+    for place in both:
+        (low, high), (low_of_agents, high_of_agents) = one[place], two[place]
+        print(f"    {' '.join(place)}: {low:.4g} to {high:.4g}, with agents {low_of_agents:.4g} to {high_of_agents:.4g}", flush=True)
+        if high < low_of_agents or high_of_agents < low:
+            apart.append(place)
+    # Of independent 95 % intervals of equal width, one in two hundred pairs is apart by chance.
+    expect(len(apart) <= len(both) // 20, f"{len(apart)} of {len(both)} are apart: {apart}")
+
+
+CHECKS = [eighteen_agents, agents_agree_with_one_generator]
