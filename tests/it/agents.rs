@@ -117,7 +117,9 @@ fn disturbed(place: &str, disturb: impl FnOnce(&Yard, &mut Child)) -> (Yard, Val
     let yard = Yard::new();
     let path = scenario(yard.path(), "[weir]", "");
     let calm = "thresholds={ disturbed_share: 1 }";
-    let set = ["--set", "duration=3s", "--set", "repeats=1", "--set", calm, "--on", place];
+    // More connections than requests that can be due in a pause: none waits for one.
+    let many = "loads.tail.connections=400";
+    let set = ["--set", "duration=3s", "--set", "repeats=1", "--set", calm, "--set", many, "--on", place];
     let mut arguments = vec!["run", path.to_str().unwrap(), "--db", "weir.db", "--out", "out", "--json"];
     arguments.extend(set);
     let mut child = yard.start(yard.weir(&arguments));
@@ -228,7 +230,8 @@ fn an_agent_that_is_slow_makes_the_load_invalid_and_is_named() {
             continue;
         }
         let said = measurement["judgement"]["evidence"].to_string();
-        assert!(said.contains("agent agent-2 sent late"), "{said}");
+        // It sends late, or not at all, where its connections are busy after a pause.
+        assert!(said.contains("agent agent-2 sent late") || said.contains("at agent agent-2"), "{said}");
         let reasons = measurement["judgement"]["verdicts"]["latency"].to_string();
         assert!(reasons.contains("generator-limited"), "{reasons}");
     }

@@ -293,13 +293,18 @@ impl Case<'_> {
             return None;
         }
         let sent_share = scheduled.saturating_sub(unsent) as f64 / scheduled as f64;
+        let unsent_of = |shard: &ShardResult| shard.generator.unsent_with_free_connection;
+        let worst = self.e.record.shards.iter().max_by_key(|shard| unsent_of(shard));
+        let worst =
+            worst.map(|shard| format!(", {} of them at agent {}", count(unsent_of(shard)), shard.agent));
         (sent_share < self.t.completed_share).then(|| {
             format!(
-                "{} of {} scheduled requests were not sent although a connection was free ({} sent, required {})",
+                "{} of {} scheduled requests were not sent although a connection was free ({} sent, required {}){}",
                 count(unsent),
                 count(scheduled),
                 percent(sent_share),
-                percent(self.t.completed_share)
+                percent(self.t.completed_share),
+                worst.unwrap_or_default()
             )
         })
     }
