@@ -10,16 +10,16 @@ START_SPREAD_NS_MAX = 50_000_000
 RUN_S_MAX = 600
 
 
-def loaded(rig, url, rate):
-    options = ["--on", f"local:{AGENTS}", "--rate", rate, "--connections", 2 * AGENTS, "--duration", "5s", "--warmup", "0s"]
+def loaded(rig, url):
+    options = ["--on", f"local:{AGENTS}", "--rate", "1800/s", "--connections", 2 * AGENTS, "--duration", "5s", "--warmup", "0s"]
     done = rig.processes.run([rig.weir, "load", url, *options, "--json"], None, rig.folder / "agents.log", RUN_S_MAX)
     return json.loads(done.output)
 
 
 def eighteen_agents(rig):
-    """Eighteen agents on one host send one load: counted exactly, started at one moment, and limited where they are."""
+    """Eighteen agents on one host send one load: counted exactly, and started at one moment."""
     origin = rig.origin()
-    result = loaded(rig, f"http://127.0.0.1:{origin.port}/", "1800/s")
+    result = loaded(rig, f"http://127.0.0.1:{origin.port}/")
     shards, requests = result["shards"], result["requests"]
     counted = given(origin.port)["requests"]
     expect(balanced(requests) and len(shards) == AGENTS, f"{len(shards)} shards, and the books balance")
@@ -30,9 +30,6 @@ def eighteen_agents(rig):
     spread_ns = max(offsets) - min(offsets)
     yield
     expect(spread_ns <= START_SPREAD_NS_MAX, f"the shards started within {spread_ns / 1e3:.0f} us")
-    result = loaded(rig, f"http://127.0.0.1:{origin.port}/", "300000/s")
-    reasons = result["verdicts"]["latency"]
-    expect("generator-limited" in reasons, f"at a rate that two cores cannot send: {reasons}")
 
 
 def headlines(rig, name, *more):
