@@ -256,7 +256,7 @@ impl Case<'_> {
         })
     }
 
-    /// One agent of several that sent late: among many, its requests are too few to make the whole load late.
+    /// The latest agent of several that sent late: among many, its requests are too few to make the whole load late.
     fn late_shard(&self, allowed_ns: f64) -> Option<String> {
         let late_ns = |shard: &ShardResult| {
             let late_ns = shard.lateness_ns.and_then(|times| times.p99)? as f64;
@@ -264,7 +264,8 @@ impl Case<'_> {
             (late_ns > allowed_ns + if wait_ns > allowed_ns { wait_ns } else { 0.0 }).then_some(late_ns)
         };
         let shards = self.e.record.shards.iter();
-        shards.filter_map(|shard| Some((shard, late_ns(shard)?))).next().map(|(shard, late_ns)| {
+        let late = shards.filter_map(|shard| Some((shard, late_ns(shard)?)));
+        late.max_by(|one, other| one.1.total_cmp(&other.1)).map(|(shard, late_ns)| {
             format!(
                 "agent {} sent late: p99 of its lateness is {} (limit {})",
                 shard.agent,
