@@ -11,7 +11,7 @@ use weir_agent::{
 };
 use weir_engine::{LoadSpec, ShardSpec};
 use weir_results::{LoadRecord, MergeError, Role, ShardRecord, merge};
-use weir_rig::{Binary, Limits, Namespace, ProcessSpec, Ready, Rig, RigError, Running};
+use weir_rig::{Binary, Namespace, ProcessSpec, Rig, RigError, Running};
 
 use super::ssh::{Hosts, Join};
 use super::{Place, SshError};
@@ -254,7 +254,7 @@ impl Crew {
     /// Lets the first agent start an upstream; returns when it listens.
     ///
     /// # Errors
-    /// [`CrewError`] with what the agent says, that it is gone, or that nobody listens.
+    /// [`CrewError`] if the agent cannot start it, the agent is gone, or the upstream does not listen in time.
     pub fn serve(&mut self, serving: Serving, within: Duration) -> Result<Served, CrewError> {
         self.died()?;
         let agent = self.agents.first().map(|agent| agent.name.clone()).unwrap_or_default();
@@ -396,24 +396,14 @@ fn process(joining: &Joining<'_>, dir: &Path, seat: &Seat, number: u32, ticket: 
     // Those that generate load are limited and sampled with all that they start. Others limit and sample by themselves.
     let sampled = joining.is_load.then_some("--sampled");
     let command = command.into_iter().chain(sampled).map(str::to_owned);
-    let command = std::iter::once(argument(&joining.weir.path)).chain(command);
+    let command = std::iter::once(argument(&joining.weir.path)).chain(command).collect();
     ProcessSpec {
-        binary: joining.weir.clone(),
-        role: Role::Generator,
-        config_sha256: None,
-        command: command.collect(),
         env: vec![("TMPDIR".into(), argument(&home)), ("WEIR_STATE_DIR".into(), argument(&home))],
         dir: dir.to_path_buf(),
         log: home.join("log"),
-        input: None,
-        limits: Limits::default(),
         is_urgent: true,
-        cpus: None,
-        ready: Ready::None,
-        ready_timeout: Duration::ZERO,
-        listens: vec![],
         namespace: seat.namespace.clone(),
-        name,
+        ..ProcessSpec::plain(name, Role::Generator, joining.weir.clone(), command)
     }
 }
 

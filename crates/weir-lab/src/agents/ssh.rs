@@ -14,7 +14,7 @@ use std::thread;
 use std::time::Duration;
 
 use weir_results::Role;
-use weir_rig::{Binary, Limits, ProcessSpec, Ready, Rig, Running, ask};
+use weir_rig::{Binary, ProcessSpec, Rig, Running, ask};
 
 use super::CrewError;
 
@@ -167,22 +167,10 @@ impl Hosts<'_> {
         let command = command.chain(["--".into(), host.to_owned(), payload.script(self.join, name)]);
         let name = format!("{}-{name}", self.called);
         ProcessSpec {
-            role: Role::Generator,
-            binary: self.weir.clone(),
-            config_sha256: None,
-            command: command.collect(),
-            env: vec![],
             dir: dir.to_path_buf(),
             log: dir.join(format!("{name}.log")),
             input: Some(payload.path.clone()),
-            limits: Limits::default(),
-            is_urgent: false,
-            cpus: None,
-            ready: Ready::None,
-            ready_timeout: Duration::ZERO,
-            listens: vec![],
-            namespace: None,
-            name,
+            ..ProcessSpec::plain(name, Role::Generator, self.weir.clone(), command.collect())
         }
     }
 }

@@ -9,7 +9,7 @@ use weir_agent::agent::{Progress, Work};
 use weir_agent::{AgentFailure, SampleReport, SampleSpan, Sampling, Served, Serving, ShardReport};
 use weir_engine::LoadSpec;
 use weir_results::{CellOutcome, LoadRecord, Part, Role, last_words};
-use weir_rig::{Binary, Limits, ProcessSet, ProcessSpec, Ready, Rig, Running, Sampler};
+use weir_rig::{Binary, Limits, ProcessSet, ProcessSpec, Rig, Running, Sampler};
 
 use crate::cell::STOP_GRACE;
 use crate::cell::error::{CellError, file_failed};
@@ -92,22 +92,10 @@ impl ShardWork {
             command.extend([flag.into(), path.display().to_string()]);
         }
         Ok(ProcessSpec {
-            role: Role::Origin,
-            binary: self.weir.clone(),
-            config_sha256: None,
-            command,
-            env: vec![],
             log: dir.join("log"),
             dir,
-            input: None,
             limits: Limits { cpus: serving.limit_cpus, memory_bytes: serving.limit_memory_bytes },
-            is_urgent: false,
-            cpus: None,
-            ready: Ready::None,
-            ready_timeout: Duration::ZERO,
-            listens: vec![],
-            namespace: None,
-            name,
+            ..ProcessSpec::plain(name, Role::Origin, self.weir.clone(), command)
         })
     }
 }

@@ -1,12 +1,11 @@
 //! A process of weir's own for a load: a specification in, a record out.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use weir_results::Role;
-use weir_rig::{Binary, Limits, Namespace, ProcessSpec, Ready};
+use weir_rig::{Binary, Limits, Namespace, ProcessSpec};
 
 use super::error::{CellError, failed, file_failed};
 
@@ -51,22 +50,12 @@ impl OwnProcess {
             command.extend(["--progress".into(), argument(progress)]);
         }
         Ok(ProcessSpec {
-            name: self.name.into(),
-            role: self.role,
-            binary: self.weir.clone(),
-            config_sha256: None,
-            command,
-            env: vec![],
             dir: dir.to_path_buf(),
             log: files.log.clone(),
-            input: None,
             limits: self.limits,
             is_urgent: self.is_urgent,
-            cpus: None,
-            ready: Ready::None,
-            ready_timeout: Duration::ZERO,
-            listens: vec![],
             namespace: self.namespace.clone(),
+            ..ProcessSpec::plain(self.name.into(), self.role, self.weir.clone(), command)
         })
     }
 }

@@ -67,3 +67,27 @@ pub struct ProcessSpec {
     /// The network namespace of its addresses; `None` is that of the host.
     pub namespace: Option<Namespace>,
 }
+
+impl ProcessSpec {
+    /// A process without limits, addresses and input, which is ready at once. Its folder and its log are to be set.
+    pub fn plain(name: String, role: Role, binary: Binary, command: Vec<String>) -> Self {
+        Self {
+            name,
+            role,
+            binary,
+            config_sha256: None,
+            command,
+            env: Vec::new(),
+            dir: PathBuf::new(),
+            log: PathBuf::new(),
+            input: None,
+            limits: Limits::default(),
+            is_urgent: false,
+            cpus: None,
+            ready: Ready::None,
+            ready_timeout: Duration::ZERO,
+            listens: Vec::new(),
+            namespace: None,
+        }
+    }
+}
