@@ -15,7 +15,8 @@ use serde_json::Value;
 use weir_results::words::counted;
 use weir_results::{ArrivalModel, Role, Run};
 
-use crate::points::axes::Axes;
+use crate::figures::quantity::bytes;
+use crate::points::axes::{Axes, at_axes};
 use crate::points::{Point, Row};
 
 pub use per_core::PerCore;
@@ -87,6 +88,25 @@ pub(crate) fn find(run: &Run, points: &[Point]) -> Vec<Experiment> {
 }
 
 impl Experiment {
+    /// The caption of a table about it: with its loads and the values of its axes, if the run has several experiments.
+    pub(crate) fn caption(&self, what: &str, all: &[Self]) -> String {
+        match all {
+            [_] => what.to_owned(),
+            _ => format!("{what}: {}", at_axes(&self.loads.join(", "), &self.axes)),
+        }
+    }
+
+    /// Its gateways, in the scenario's order.
+    pub(crate) fn gateways(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = Vec::new();
+        for saturation in &self.saturations {
+            if !names.contains(&saturation.gateway.as_str()) {
+                names.push(&saturation.gateway);
+            }
+        }
+        names
+    }
+
     /// What `gateway` does at the limit in that place.
     pub fn saturation(&self, gateway: &str, limit: usize) -> Option<&Saturation> {
         self.saturations.iter().find(|found| found.gateway == gateway && found.limit == limit)
@@ -94,9 +114,17 @@ impl Experiment {
 }
 
 impl DataLimit {
-    /// The limit in words: `0.5 cores`.
+    /// The CPU limit in words: `0.5 cores`.
     pub fn words(&self) -> String {
         self.cpus.map_or_else(|| "no CPU limit".to_owned(), cores)
+    }
+
+    /// Both limits in words: `0.5 cores, 1.00 GiB`.
+    pub(crate) fn all_words(&self) -> String {
+        match self.memory_bytes {
+            Some(limit) => format!("{}, {}", self.words(), bytes(limit as f64)),
+            None => self.words(),
+        }
     }
 }
 

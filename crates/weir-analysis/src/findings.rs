@@ -12,6 +12,7 @@ mod limits_and_starts;
 mod model;
 mod new_connections;
 pub(crate) mod objective;
+mod of_direct;
 mod outages;
 mod per_core;
 mod recovery;
@@ -20,6 +21,7 @@ mod routes;
 mod shards;
 mod silent_connections;
 mod slow_clients;
+mod users;
 
 use serde::Serialize;
 use weir_results::{Cell, Event, Run, SilentBurst};
@@ -78,7 +80,9 @@ const FINDERS: &[Finder] = &[
     added_latency::FINDER,
     amplification::FINDER,
     headroom::FINDER,
+    users::FINDER,
     per_core::FINDER,
+    of_direct::FINDER,
 ];
 
 /// Findings under the names and in the form that the JSON of a summary had before there were findings. Nothing else
@@ -108,7 +112,7 @@ pub(crate) fn find(measured: &Measured<'_>) -> (Vec<Finding>, Former) {
         let rows =
             findings.iter_mut().flat_map(|finding| &mut finding.tables).flat_map(|table| &mut table.rows);
         for value in rows.flat_map(|row| &mut row.values) {
-            if let Value::Figure { figure } = value {
+            if let Value::Figure { figure } | Value::AtMost { figure } = value {
                 *figure = figure.at_any_look();
             }
         }

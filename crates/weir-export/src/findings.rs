@@ -59,20 +59,34 @@ fn axis(row: &Row, path: &String) -> Value {
 
 /// The fields of [`BEHIND`]; `None` for a value that is not there.
 fn behind(column: &Column, value: &Found) -> Option<Vec<Value>> {
-    let (mut interval, mut repeats, mut text) = (None, None, None);
+    let (mut ends, mut repeats, mut text) = ([None; 2], None, None);
+    let mut number = value.as_number();
     match value {
         Found::Missing => return None,
         Found::Text { text: of } => text = Some(of.clone()),
         Found::Number { words, .. } => text = words.clone(),
         Found::Estimate { sample, interval: of, valid } => {
-            (interval, repeats) = (*of, Some((usize::from(*valid), 1)));
+            (ends, repeats) = (both(*of), Some((usize::from(*valid), 1)));
             text = (*sample == Sample::BeyondTimeout).then(|| column.beyond.to_owned());
         }
         Found::Part { part, of } => text = Some(format!("{part} of {of}")),
         Found::Valid { valid, planned, .. } => repeats = Some((*valid, *planned)),
-        Found::Figure { figure } => {
-            (interval, repeats) = (figure.interval, Some((figure.valid, figure.repeats.len())));
-            text = figure.beyond_timeout.then(|| column.beyond.to_owned());
+        Found::Extremes { least, greatest, valid } => {
+            (ends, repeats) = ([Some(*least), Some(*greatest)], Some((usize::from(*valid), 1)));
+            text = Some("least and greatest".to_owned());
+        }
+        Found::Figure { figure } | Found::AtMost { figure } => {
+            ends = both(figure.interval);
+            repeats = Some((figure.valid, figure.repeats.len()));
+            if figure.is_bounded() {
+                (ends, number) = ([figure.bounds.low, figure.bounds.high], None);
+                text = Some("bounds".to_owned());
+            } else if figure.beyond_timeout {
+                text = Some(column.beyond.to_owned());
+            }
+            if matches!(value, Found::AtMost { .. }) {
+                text = Some("at most".to_owned());
+            }
         }
     }
     let better = column.better.map(|better| match better {
@@ -84,11 +98,15 @@ fn behind(column: &Column, value: &Found) -> Option<Vec<Value>> {
         Value::Text(column.key.to_owned()),
         Value::from((!suffix.is_empty()).then(|| suffix.to_owned())),
         Value::from(better),
-        Value::from(value.as_number()),
-        Value::from(interval.map(|[low, _]| low)),
-        Value::from(interval.map(|[_, high]| high)),
+        Value::from(number),
+        Value::from(ends[0]),
+        Value::from(ends[1]),
         Value::from(repeats.map(|(valid, _)| valid as u64)),
         Value::from(repeats.map(|(_, all)| all as u64)),
         Value::from(text),
     ])
+}
+
+fn both(interval: Option<[f64; 2]>) -> [Option<f64>; 2] {
+    interval.map_or([None; 2], |ends| ends.map(Some))
 }

@@ -3,7 +3,6 @@
 pub(crate) mod build;
 pub(crate) mod cells;
 pub(crate) mod environment;
-pub(crate) mod experiments;
 pub(crate) mod findings;
 pub(crate) mod foreign;
 pub(crate) mod glance;

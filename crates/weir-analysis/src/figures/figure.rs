@@ -215,6 +215,20 @@ impl Figure {
         over
     }
 
+    /// The same where the true value is at most this: each repeat is an upper bound, because the rig limited what it is
+    /// compared with.
+    pub(crate) fn as_upper_bound(&self) -> Self {
+        let bound = |repeated: &Repeated| {
+            let range = Range { low: None, high: repeated.known().high };
+            let reasons = match repeated.reasons.as_slice() {
+                [] => vec![Reason::GeneratorLimited],
+                reasons => reasons.to_vec(),
+            };
+            Repeated { range, reasons, ..*repeated }
+        };
+        Self::with(self.repeats.iter().map(bound).collect(), self.method)
+    }
+
     /// What `of`, which grows with this value and falls with the other, makes of both in the same repeat. What does not
     /// count of either does not count.
     pub(crate) fn paired(&self, other: &Self, of: impl Fn(f64, f64) -> f64) -> Vec<Repeated> {
@@ -408,6 +422,15 @@ mod tests {
         assert_eq!((figure.mean, figure.beyond_timeout, figure.valid), (None, true, 2));
         let elsewhere = Figure::of(repeats(&[(Sample::Value(5.0), &[]), (Sample::BeyondTimeout, DISTURBED)]));
         assert!(!elsewhere.beyond_timeout && elsewhere.mean.is_some());
+    }
+
+    #[test]
+    fn an_upper_bound_knows_nothing_of_lower_values() {
+        let samples = [4.0, 4.1, 4.2].map(|value| (Sample::Value(value), &[] as &[Reason]));
+        let bound = Figure::of(repeats(&samples)).as_upper_bound();
+        assert!(bound.is_bounded() && !bound.is_valid());
+        assert_eq!(bound.bounds.low, None);
+        assert!(bound.bounds.high.is_some_and(|high| (4.2..4.4).contains(&high)), "{:?}", bound.bounds);
     }
 
     #[test]

@@ -86,17 +86,24 @@ pub fn percent_short(share: f64) -> String {
 
 /// Both ends of an interval; their unit is left out where it is that of the mean.
 pub fn range(mean: &str, low: &str, high: &str) -> String {
-    let split = |text: &str| {
-        let end = text.rfind(|c: char| c.is_ascii_digit()).map_or(0, |place| place + 1);
-        (text[..end].to_owned(), text[end..].to_owned())
-    };
     let ((_, unit), (low_number, low_unit), (high_number, high_unit)) =
-        (split(mean), split(low), split(high));
+        (split_unit(mean), split_unit(low), split_unit(high));
     if unit == low_unit && unit == high_unit {
         format!("{low_number} .. {high_number}")
     } else {
         format!("{low} .. {high}")
     }
+}
+
+/// Both ends with their unit, once if they share it: `43.3 .. 43.9 %`.
+pub fn between(low: &str, high: &str) -> String {
+    let ((low_number, low_unit), (_, high_unit)) = (split_unit(low), split_unit(high));
+    if low_unit == high_unit { format!("{low_number} .. {high}") } else { format!("{low} .. {high}") }
+}
+
+/// A number and the unit behind it.
+fn split_unit(text: &str) -> (&str, &str) {
+    text.split_at(text.rfind(|c: char| c.is_ascii_digit()).map_or(0, |place| place + 1))
 }
 
 /// An amount of money to the hundredth, and below one to three digits: `1,241.00`, `0.0472`.

@@ -88,6 +88,9 @@ pub struct Column {
     /// Whether it stands before the gateway, once for all rows of the same value.
     #[serde(skip)]
     pub leads: bool,
+    /// Whether adjacent rows of a gateway that share the values of all such columns show them once.
+    #[serde(skip)]
+    pub once: bool,
 }
 
 /// The importance of columns that stay in every terminal.
@@ -207,6 +210,20 @@ pub enum Value {
         /// The value.
         figure: Figure,
     },
+    /// A value over repeats that the true one does not exceed.
+    AtMost {
+        /// The value.
+        figure: Figure,
+    },
+    /// The least and the greatest of many values, which is no interval.
+    Extremes {
+        /// The least.
+        least: f64,
+        /// The greatest.
+        greatest: f64,
+        /// Whether they are valid.
+        valid: bool,
+    },
     /// How many repeats are valid.
     Valid {
         /// Valid repeats.
@@ -263,6 +280,7 @@ impl Column {
             zero: "",
             bare: false,
             leads: false,
+            once: false,
         }
     }
 
@@ -329,6 +347,11 @@ impl Column {
     /// The same, before the gateway.
     pub(crate) const fn leading(self) -> Self {
         Self { leads: true, ..self }
+    }
+
+    /// The same, shown once for adjacent rows of a gateway.
+    pub(crate) const fn once(self) -> Self {
+        Self { once: true, ..self }
     }
 
     /// A value of this column as people read it.
@@ -448,14 +471,14 @@ impl Value {
     /// Its number: the mean of a value over repeats, the share of a part.
     pub fn as_number(&self) -> Option<f64> {
         match self {
-            Self::Missing | Self::Text { .. } | Self::Valid { .. } => None,
+            Self::Missing | Self::Text { .. } | Self::Extremes { .. } | Self::Valid { .. } => None,
             Self::Number { number, .. } => *number,
             Self::Part { part, of } => (*of > 0).then(|| *part as f64 / *of as f64),
             Self::Estimate { sample, .. } => match sample {
                 Sample::Value(value) => Some(*value),
                 Sample::BeyondTimeout | Sample::Missing => None,
             },
-            Self::Figure { figure } => figure.mean,
+            Self::Figure { figure } | Self::AtMost { figure } => figure.mean,
         }
     }
 }

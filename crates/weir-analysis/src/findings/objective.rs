@@ -85,7 +85,7 @@ fn bound<'a>(name: &'a str, column: &'a Column, limit: f64) -> Bound<'a> {
 /// `None` if the value does not apply to the row.
 fn judge(bound: &Bound<'_>, value: &Value) -> Option<ObjectiveResult> {
     match value {
-        Value::Missing | Value::Text { .. } | Value::Valid { .. } => None,
+        Value::Missing | Value::Text { .. } | Value::Extremes { .. } | Value::Valid { .. } => None,
         Value::Number { number: None, words } => {
             let why = words.as_deref().unwrap_or("not measured");
             Some(bound.undecided(&Figure::default(), why))
@@ -94,5 +94,6 @@ fn judge(bound: &Bound<'_>, value: &Value) -> Option<ObjectiveResult> {
             value.as_number().map(|number| bound.exactly(number))
         }
         Value::Figure { figure } => Some(bound.judge(figure)),
+        Value::AtMost { figure } => Some(bound.judge(&figure.as_upper_bound())),
     }
 }

@@ -1,8 +1,9 @@
-//! Throughput per core at full load over CPU limits, as a finding: reports have it in a section of their own.
+//! Throughput per core at full load over CPU limits, as a finding.
 
 use super::model::{Column, Finding, KEEP, Row, Table, Unit, Value};
 use super::{Finder, Former, Measured};
 use crate::experiments::{DataLimit, Experiment, PerCore};
+use crate::figures::figure::Figure;
 use crate::points::axes::of_number;
 
 pub(super) const FINDER: Finder = Finder { key: "per-core", columns: &[&LIMIT, &EFFICIENCY], find };
@@ -10,31 +11,45 @@ pub(super) const FINDER: Finder = Finder { key: "per-core", columns: &[&LIMIT, &
 /// The axis of the data plane's CPU limit.
 const CPUS: &str = "limits.data.cpus";
 
-static LIMIT: [Column; 1] =
-    [Column::of("rate", "Throughput per core", Unit::PerSecond, KEEP).higher().judged("per-core.rate", 0.10)];
+const INTRO: &str = "The maximum throughput at full load over the cores of each CPU limit of the data plane. Highest / lowest \
+    limit is the ratio of the highest full limit to the lowest, in the same repeat: 100 % if cores add up.";
+
+static LIMIT: [Column; 2] = [
+    Column::of("limit", "CPU limit", Unit::Text, KEEP),
+    Column::of("rate", "Throughput per core", Unit::PerSecond, KEEP).higher().judged("per-core.rate", 0.10),
+];
 
 static EFFICIENCY: [Column; 1] = [Column::of("efficiency", "Highest / lowest limit", Unit::Share, KEEP)
     .higher()
     .compared("per-core.efficiency", 0.10)];
 
 fn find(measured: &Measured<'_>, _: &mut Former) -> Option<Finding> {
-    let intro = "Throughput per core at full load, at each CPU limit of the data plane.";
-    let mut finding =
-        Finding { has_section: false, ..Finding::new(FINDER.key, "Throughput per core", intro) };
+    let mut finding = Finding::new(FINDER.key, "Throughput per core", INTRO);
     for experiment in measured.experiments.iter().filter(|experiment| !experiment.per_core.is_empty()) {
         finding.sentences.extend(experiment.per_core.iter().map(|of| of.conclusion.clone()));
-        finding.tables.extend([by_limit(experiment), efficiency(experiment)]);
+        let mut tables = [by_limit(experiment), efficiency(experiment)];
+        for table in &mut tables {
+            table.caption = experiment.caption(&table.caption, measured.experiments);
+        }
+        finding.tables.extend(tables);
     }
     (!finding.tables.is_empty()).then_some(finding)
 }
 
 fn by_limit(experiment: &Experiment) -> Table {
     let of_gateway = |of: &PerCore| -> Vec<Row> {
-        let limits = experiment.limits.iter().zip(&of.per_core_per_s);
-        let row = |(limit, figure): (&DataLimit, &Option<_>)| {
+        let limits = experiment.limits.iter().zip(&of.per_core_per_s).enumerate();
+        let row = |(place, (limit, figure)): (usize, (&DataLimit, &Option<Figure>))| {
+            let is_counted =
+                experiment.saturation(&of.gateway, place).is_some_and(|found| !found.counted_at.is_empty());
+            let rate = match figure {
+                Some(figure) => Value::figure(figure),
+                None if is_counted => Value::Number { number: None, words: Some("not full".to_owned()) },
+                None => Value::Number { number: None, words: None },
+            };
             let mut axes = experiment.axes.clone();
             axes.insert(CPUS.to_owned(), of_number(limit.cpus?));
-            let values = vec![Value::optional(figure.as_ref())];
+            let values = vec![Value::text(limit.words()), rate];
             Some(Row { gateway: of.gateway.clone(), load: experiment.loads.join(", "), axes, values })
         };
         limits.filter_map(row).collect()

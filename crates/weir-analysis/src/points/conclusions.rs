@@ -250,10 +250,14 @@ fn short_tails(point: &Point) -> Option<String> {
     })
 }
 
-/// Who has no headline, and why.
+/// Who has no headline, and why; a tail of too few seconds has its own sentence.
 fn left_out(point: &Point) -> Option<String> {
+    let is_short = |row: &Row| {
+        point.model == ArrivalModel::Open && row.short_tails.iter().any(|tail| tail.name == "p99")
+    };
     let said: Vec<(String, String)> = point
         .gateways()
+        .filter(|row| !is_short(row))
         .map(|row| (row, main(point, row)))
         .filter(|(_, figure)| !figure.headline && figure.noise.is_none() && !figure.is_bounded())
         .map(|(row, figure)| (why_no_headline(&figure), row.gateway.clone()))

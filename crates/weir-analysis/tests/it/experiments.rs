@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::json;
+use weir_analysis::findings::Value;
 use weir_analysis::{Experiment, Summary, summarize};
 use weir_results::ArrivalModel::{Closed, Open};
 use weir_results::{Cell, CellOutcome, DIRECT, HostShare, Usage};
@@ -270,6 +271,43 @@ fn shares_of_direct_are_told_from_the_least_to_the_greatest() {
         ["Share of direct, over all numbers of connections and limits: weir 25.0 % to ≤ 30.0 % (≤: the rig \
             limited direct, so the share is an upper bound)."]
     );
+}
+
+#[test]
+fn users_at_each_limit_are_a_finding_with_the_values_of_the_load_points() {
+    let users = [(4, 5_000.0, 0.8), (8, 6_000.0, 0.99)];
+    let summary =
+        summary(&[bench("weir", 0.5, &users), bench("weir", 1.0, &users), bench("nginx", 1.0, &users)]);
+    let finding = summary.findings.iter().find(|finding| finding.key == "users").unwrap();
+    let captions: Vec<&str> = finding.tables.iter().map(|table| table.caption.as_str()).collect();
+    assert_eq!(captions, ["Users at each limit of weir", "Users at each limit of nginx"]);
+    let (weir, nginx) = (&finding.tables[0], &finding.tables[1]);
+    assert_eq!((weir.rows.len(), nginx.rows.len()), (4, 4), "nginx has no value at one limit");
+    let keys: Vec<&str> = weir.columns.iter().map(|column| column.key).collect();
+    assert_eq!(keys[..3], ["limit", "users", "throughput"]);
+    let full = weir.rows.last().unwrap();
+    assert_eq!((full.load.as_str(), &full.axes["limits.data.cpus"]), ("users-8", &json!(1.0)));
+    let Value::Extremes { least, greatest, valid } = full.values[3] else { panic!("{:?}", full.values) };
+    assert!(valid && least > 0.9 && greatest <= 1.0, "{least} {greatest}");
+    assert_eq!(full.values[2].as_number(), summary.points.last().unwrap().rows[0].throughput_per_s.mean);
+    assert_eq!(nginx.rows[0].values[2], Value::Missing);
+}
+
+#[test]
+fn a_share_of_a_limited_direct_is_an_upper_bound_in_its_finding() {
+    let users = [(4, 5_000.0, 0.99), (8, 6_000.0, 0.99)];
+    let benches = [bench("weir", 0.5, &users), bench(DIRECT, 0.5, &[(4, 20_000.0, 0.0), (8, 20_000.0, 0.0)])];
+    let mut cells: Vec<Cell> = benches.iter().flat_map(Bench::cells).collect();
+    for cell in cells.iter_mut().filter(|cell| cell.key.gateway == DIRECT) {
+        let CellOutcome::Measured { measurements } = &mut cell.outcome else { unreachable!() };
+        measurements[1].judgement.verdicts.throughput = vec![weir_results::Reason::GeneratorLimited];
+        measurements[1].judgement.bounds = None;
+    }
+    let summary = summarize(&plan(run(&["weir"], None), &cells), &cells);
+    let finding = summary.findings.iter().find(|finding| finding.key == "of-direct").unwrap();
+    let shares: Vec<&Value> = finding.tables[0].rows.iter().map(|row| &row.values[3]).collect();
+    assert!(matches!(shares[..], [Value::Figure { .. }, Value::AtMost { .. }]), "{shares:?}");
+    assert!((shares[1].as_number().unwrap() - 0.3).abs() < 1e-9);
 }
 
 #[test]

@@ -4,10 +4,9 @@ use weir_analysis::capacity::Capacity;
 use weir_analysis::{Figure, Point, Summary, axes_words, host_noise, quantity};
 use weir_results::{ArrivalModel, Cell, DIRECT, Part, Run};
 
-use crate::model::{Banner, Cause, Fact, FailedReport, PointReport, Report, Section, Tone};
+use crate::model::{Banner, Cause, Fact, FailedReport, PointReport, Report, Tone};
 use crate::sections::cells::{cell_name, cells};
 use crate::sections::environment::{manifest, when};
-use crate::sections::experiments;
 use crate::sections::findings;
 use crate::sections::glance;
 use crate::sections::inventory::inventory;
@@ -31,7 +30,7 @@ pub(crate) fn build(run: &Run, cells_run: &[Cell], summary: &Summary) -> Report 
         verdict: banner(summary, &notes),
         causes: causes(summary, &notes),
         glances: glances(summary),
-        sections: sections(run, summary),
+        sections: findings::sections(summary).collect(),
         points: summary.points.iter().enumerate().map(|(index, point)| point_report(index, point)).collect(),
         objective: tables::objective(summary),
         cells: cells(cells_run),
@@ -50,11 +49,6 @@ pub(crate) fn build(run: &Run, cells_run: &[Cell], summary: &Summary) -> Report 
 
 fn planned_repeats(run: &Run) -> u32 {
     run.plan.iter().map(|key| key.repeat.saturating_add(1)).max().unwrap_or(0)
-}
-
-fn sections(run: &Run, summary: &Summary) -> Vec<Section> {
-    let over_limits = experiments::sections(summary, run.thresholds.full_load_share);
-    findings::sections(summary).chain(over_limits).collect()
 }
 
 fn facts(run: &Run, summary: &Summary) -> Vec<Fact> {

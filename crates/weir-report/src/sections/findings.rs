@@ -6,7 +6,7 @@ use weir_analysis::findings::{Column as Of, Finding, Row, Table as Values, Unit,
 use weir_analysis::{Sample, Summary, quantity};
 
 use crate::model::{Column, Entry, KEEP, Section, Table};
-use crate::sections::tables::{errors_of, figure, valid_repeats, without_interval};
+use crate::sections::tables::{at_most, errors_of, figure, valid_repeats, without_interval};
 
 /// A section for each finding.
 pub(crate) fn sections(summary: &Summary) -> impl Iterator<Item = Section> {
@@ -23,7 +23,7 @@ fn section(finding: &Finding) -> Section {
     }
 }
 
-/// Rows grouped by what leads, or by gateway: it stands once, and so does the load of a gateway.
+/// Rows grouped by what leads, or by gateway: it stands once, and so do the load of a gateway and columns that say so.
 fn table(values: &Values) -> Table {
     let order = order(values.columns);
     let heading = |at: &At| match at {
@@ -31,17 +31,21 @@ fn table(values: &Values) -> Table {
         At::Value(place) => column(&values.columns[*place]),
     };
     let leading = order.iter().take_while(|at| **at != At::Gateway).count();
-    let is_load = |at: &At| matches!(at, At::Value(place) if values.columns[*place].unit == Unit::Load);
-    let loads = order.iter().enumerate().filter(|(_, at)| is_load(at)).map(|(place, _)| place);
-    let merged: Vec<usize> =
-        if leading == 0 { iter::once(0).chain(loads).collect() } else { (0..leading).collect() };
-    let place = |row: &Row| row.place_beside(values.columns);
-    let is_one = |row: &Row, next: &Row| match leading {
-        0 => row.gateway == next.gateway && (merged.len() == 1 || place(row) == place(next)),
-        _ => order[..leading]
-            .iter()
-            .all(|at| matches!(at, At::Value(at) if row.values[*at] == next.values[*at])),
+    let is_once = |at: &At| match at {
+        At::Gateway => false,
+        At::Value(place) => values.columns[*place].unit == Unit::Load || values.columns[*place].once,
     };
+    let once = order.iter().enumerate().filter(|(_, at)| is_once(at)).map(|(place, _)| place);
+    let merged: Vec<usize> =
+        if leading == 0 { iter::once(0).chain(once).collect() } else { (0..leading).collect() };
+    let is_same = |at: &At, row: &Row, next: &Row| match at {
+        At::Gateway => row.gateway == next.gateway,
+        At::Value(at) if values.columns[*at].unit == Unit::Load => {
+            row.place_beside(values.columns) == next.place_beside(values.columns)
+        }
+        At::Value(at) => row.values[*at] == next.values[*at],
+    };
+    let is_one = |row: &Row, next: &Row| merged.iter().all(|at| is_same(&order[*at], row, next));
     let groups = values.rows.chunk_by(is_one);
     let groups = groups.map(|group| group.iter().map(|row| entries(values.columns, &order, row)).collect());
     Table {
@@ -99,9 +103,17 @@ fn entry(column: &Of, value: &Value) -> Entry {
             let entry = figure(of, |value| column.words(value));
             if of.beyond_timeout { Entry { text: column.beyond.to_owned(), ..entry } } else { entry }
         }
+        Value::AtMost { figure: of } => at_most(of, |value| column.words(value)),
+        Value::Extremes { least, greatest, valid } => extremes(column, *least, *greatest, *valid),
         Value::Valid { .. } => valid_repeats(value),
     };
     if column.bare { without_interval(entry) } else { entry }
+}
+
+fn extremes(column: &Of, least: f64, greatest: f64, valid: bool) -> Entry {
+    let [low, high] = [least, greatest].map(|value| column.words(value));
+    let text = if low == high { high } else { quantity::between(&low, &high) };
+    Entry { text, void: !valid, ..Entry::default() }
 }
 
 fn estimate(column: &Of, sample: Sample, interval: Option<[f64; 2]>, valid: bool) -> Entry {

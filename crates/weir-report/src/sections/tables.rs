@@ -2,8 +2,8 @@
 
 use weir_analysis::findings::Value;
 use weir_analysis::{
-    Figure, HEADLINE_REPEATS, Met, ObjectiveResult, Point, Row, Sample, Summary, bound_name, bounds_words,
-    quantity,
+    Figure, HEADLINE_REPEATS, Met, ObjectiveResult, Point, RatioToDirect, Row, Sample, Summary, bound_name,
+    bounds_words, quantity,
 };
 use weir_results::{ArrivalModel, BoundBy, Role};
 
@@ -118,17 +118,24 @@ fn capacity_row(row: &Row, closed: bool) -> Vec<Entry> {
 }
 
 /// Throughput as share of direct, an upper bound where the rig limited direct.
-pub(crate) fn of_direct(row: &Row) -> Entry {
-    let Some(to_direct) = &row.ratio_to_direct else { return Entry::text("–") };
-    let ratio = &to_direct.ratio;
-    if let Some(high) = ratio.bounds.high.filter(|_| to_direct.at_most) {
-        return Entry::text(format!("≤ {}", quantity::percent(high)));
+fn of_direct(row: &Row) -> Entry {
+    match &row.ratio_to_direct {
+        None => Entry::text("–"),
+        Some(RatioToDirect { ratio, at_most: true }) => at_most(ratio, quantity::percent),
+        Some(RatioToDirect { ratio, at_most: false }) => figure(ratio, quantity::percent),
     }
-    let mut entry = figure(ratio, quantity::percent);
-    if to_direct.at_most && ratio.mean.is_some() {
-        entry.text = format!("≤ {}", entry.text);
+}
+
+/// A value that the true one does not exceed.
+pub(crate) fn at_most(of: &Figure, format: impl Fn(f64) -> String) -> Entry {
+    if let Some(high) = of.bounds.high {
+        return Entry::text(format!("≤ {}", format(high)));
     }
-    entry
+    let entry = figure(of, format);
+    match of.mean {
+        Some(_) => Entry { text: format!("≤ {}", entry.text), ..entry },
+        None => entry,
+    }
 }
 
 fn latency(point: &Point, caption: &str) -> Table {

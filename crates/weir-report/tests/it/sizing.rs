@@ -25,13 +25,13 @@ fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
 #[test]
 fn users_limits_and_shares_of_direct_as_markdown() {
     let text = markdown(Scene::Good);
-    insta::assert_snapshot!(between(&text, "## Users with", "## users-4: "));
+    insta::assert_snapshot!(between(&text, "## Users at each limit", "## users-4: "));
 }
 
 #[test]
 fn what_does_not_count_is_marked_and_left_out_of_the_sentences() {
     let text = markdown(Scene::Mixed);
-    insta::assert_snapshot!(between(&text, "## Users with", "### Share of direct"));
+    insta::assert_snapshot!(between(&text, "## Users at each limit", "### Share of direct"));
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn merged_rows_leave_no_cell_of_a_page_out() {
 fn a_run_with_one_limit_and_one_number_of_users_has_none_of_these_tables() {
     let (run, cells) = run_with_users(Scene::Good, &[0.5], &[]);
     let text = weir_report::markdown(&run, &cells, &summarize(&run, &cells));
-    for heading in ["## Users with", "## Data-plane limit", "## Through the gateway"] {
+    for heading in ["## Users at each limit", "## Throughput per core", "## Throughput as share of direct"] {
         assert!(!text.contains(heading), "{heading}");
     }
 }
