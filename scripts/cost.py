@@ -125,6 +125,9 @@ def costs(folder):
 def built(sources, name):
     """A folder with the programs of `sources`."""
     print(f"building {name}", flush=True)
+    # Cargo takes the crates of another work tree for those of this one if their files are older than what it has built.
+    for fingerprint in (TARGET / "build" / "release" / ".fingerprint").glob("weir*"):
+        shutil.rmtree(fingerprint)
     environment = {**os.environ, "RUSTFLAGS": "--cfg rustix_use_libc", "CARGO_TARGET_DIR": str(TARGET / "build")}
     command = ["cargo", "build", "--release", "--locked", "-q", "-p", "weir", "-p", "weir-gateway"]
     subprocess.run(command, cwd=sources, env=environment, check=True)

@@ -10,8 +10,9 @@ START_SPREAD_NS_MAX = 50_000_000
 RUN_S_MAX = 600
 
 
-def loaded(rig, url):
-    options = ["--on", f"local:{AGENTS}", "--rate", "1800/s", "--connections", 2 * AGENTS, "--duration", "5s", "--warmup", "0s"]
+def loaded(rig, url, *more):
+    """A load from all agents; its JSON."""
+    options = ["--on", f"local:{AGENTS}", "--connections", 2 * AGENTS, "--duration", "5s", "--warmup", "0s", *more]
     done = rig.processes.run([rig.weir, "load", url, *options, "--json"], None, rig.folder / "agents.log", RUN_S_MAX)
     return json.loads(done.output)
 
@@ -19,7 +20,7 @@ def loaded(rig, url):
 def eighteen_agents(rig):
     """Eighteen agents on one host send one load: counted exactly, and started at one moment."""
     origin = rig.origin()
-    result = loaded(rig, f"http://127.0.0.1:{origin.port}/")
+    result = loaded(rig, f"http://127.0.0.1:{origin.port}/", "--rate", "1800/s")
     shards, requests = result["shards"], result["requests"]
     counted = given(origin.port)["requests"]
     expect(balanced(requests) and len(shards) == AGENTS, f"{len(shards)} shards, and the books balance")
@@ -30,6 +31,16 @@ def eighteen_agents(rig):
     spread_ns = max(offsets) - min(offsets)
     yield
     expect(spread_ns <= START_SPREAD_NS_MAX, f"the shards started within {spread_ns / 1e3:.0f} us")
+
+
+def crowded_agents_say_so(rig):
+    """Eighteen agents send as fast as they can: the report says that the two cores are the limit, and not the server."""
+    origin = rig.origin()
+    for rate in ([], ["--rate", "60000/s"]):
+        result = loaded(rig, f"http://127.0.0.1:{origin.port}/", *rate)
+        reasons = result["verdicts"]["throughput"]
+        expect("generator-limited" in reasons and result["bound_by"] == "generator", f"{rate or 'closed loop'}: {reasons}")
+    yield
 
 
 def headlines(rig, name, *more):
@@ -64,4 +75,4 @@ def agents_agree_with_one_generator(rig):
     expect(len(apart) <= len(both) // 20, f"{len(apart)} of {len(both)} are apart: {apart}")
 
 
-CHECKS = [eighteen_agents, agents_agree_with_one_generator]
+CHECKS = [eighteen_agents, crowded_agents_say_so, agents_agree_with_one_generator]

@@ -112,6 +112,26 @@ fn a_file_of_the_load_is_sent_to_agents() {
     yard.await_nothing_left();
 }
 
+#[test]
+fn ctrl_c_ends_a_load_of_agents_with_what_there_is() {
+    let _host = the_host();
+    let (yard, elsewhere) = (Yard::new(), tempfile::tempdir().unwrap());
+    let origin = Origin::start(elsewhere.path(), free_port(), &[]);
+    let url = format!("http://{}/x", origin.address);
+    let shape = ["--rate", "300/s", "--duration", "60s", "--warmup", "0s"];
+    let arguments = [&["load", &url, "--on", "local:3", "--json"][..], &shape].concat();
+    let child = yard.start(yard.weir(&arguments));
+    until("requests", || origin.stats()["requests"].as_u64() > Some(100));
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let output = wait(child);
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
+    let result = json(&output);
+    assert_balanced(&result["requests"]);
+    assert_eq!(shards(&result).len(), 3);
+    assert_eq!(origin.stats()["requests"], result["requests"]["sent"]);
+    yard.await_nothing_left();
+}
+
 /// Runs a scenario whose load comes from `place`, and does `disturb` while its first load runs.
 fn disturbed(place: &str, disturb: impl FnOnce(&Yard, &mut Child)) -> (Yard, Value) {
     let yard = Yard::new();
@@ -337,6 +357,27 @@ fn agents_that_the_user_starts_take_part_and_strangers_do_not() {
         let output = wait(agent);
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     }
+    yard.await_nothing_left();
+}
+
+#[test]
+fn the_generator_of_a_stopped_agent_ends() {
+    let _host = the_host();
+    let (yard, elsewhere) = (Yard::new(), tempfile::tempdir().unwrap());
+    let origin = Origin::start(elsewhere.path(), free_port(), &[]);
+    let (url, listen) = (format!("http://{}/x", origin.address), format!("127.0.0.1:{}", free_port()));
+    let shape = ["--rate", "100/s", "--duration", "60s", "--warmup", "0s"];
+    let run = yard
+        .start(yard.weir(&[&["load", &url, "--on", "agents:1", "--listen", &listen][..], &shape].concat()));
+    until("the ticket", || yard.path().join("weir.ticket").exists());
+    let mut agent = agent(&yard, &listen, "weir.ticket", "alone");
+    until("requests", || origin.stats()["requests"].as_u64() > Some(20));
+    kill_process(Pid::from_child(&agent), Signal::STOP).unwrap();
+    let output = wait(run);
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+    until("that its generator has ended", || generators_of(yard.path(), "load-1").is_empty());
+    agent.kill().unwrap();
+    agent.wait().unwrap();
     yard.await_nothing_left();
 }
 

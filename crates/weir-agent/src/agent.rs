@@ -83,6 +83,9 @@ pub trait Work {
     /// Why it failed; it is over then.
     fn look(&mut self) -> Result<Progress, AgentFailure>;
 
+    /// Lets the load end early; [`Work::look`] reports what there is.
+    fn end_early(&mut self);
+
     /// Ends the load, if there is one.
     fn abort(&mut self);
 
@@ -269,6 +272,7 @@ impl Session<'_> {
                 return self.say(&FromAgent::Served { number, served }).await;
             }
             ToAgent::StopServing => self.work.stop_serving(),
+            ToAgent::End { load } if self.active == Some(load) => self.work.end_early(),
             ToAgent::Abort { load } if self.active == Some(load) => self.end(),
             // An error is reported when the samples are asked for.
             ToAgent::Sample { number, sampling } => {
@@ -280,7 +284,7 @@ impl Session<'_> {
                 let report = begun.and_then(|()| self.work.sampled(span)).map(Box::new);
                 return self.say(&FromAgent::Sampled { number, report }).await;
             }
-            ToAgent::Start { .. } | ToAgent::Abort { .. } => {}
+            ToAgent::Start { .. } | ToAgent::End { .. } | ToAgent::Abort { .. } => {}
             ToAgent::Welcome { .. } | ToAgent::Refuse { .. } | ToAgent::Leave => {}
         }
         Ok(())

@@ -58,6 +58,8 @@ pub struct Order {
     pub files: FileMap,
     /// How long the load takes at most, from its start.
     pub longest: Duration,
+    /// Ends a load that has started early on all agents, with what there is.
+    pub end_early: Arc<AtomicBool>,
 }
 
 /// What an agent measured.
@@ -124,6 +126,15 @@ enum Heard {
 enum Answer {
     Sampled(Result<Box<SampleReport>, AgentFailure>),
     Served(Result<Box<Served>, AgentFailure>),
+}
+
+/// A load while it is followed.
+#[derive(Clone, Copy)]
+struct Course<'a> {
+    load: u64,
+    /// Its agents, by number.
+    present: &'a [usize],
+    end_early: &'a AtomicBool,
 }
 
 /// What agents reported, in the order of their shards.
@@ -248,7 +259,8 @@ impl Coordinator {
         let names: Vec<String> = order.specs.iter().map(|(name, _)| name.clone()).collect();
         let mut round = Round::new(names, mono_ns(), order.longest.as_nanos() as u64);
         let present = self.assign(load, order.specs, order.files, &mut round);
-        let ended = self.follow(load, &present, &mut round, look);
+        let course = Course { load, present: &present, end_early: &order.end_early };
+        let ended = self.follow(&course, &mut round, look);
         if ended.is_err() {
             self.tell(&present, &ToAgent::Abort { load });
         }
@@ -336,13 +348,19 @@ impl Coordinator {
     /// Follows a load to its end; returns when it was to start, and what the agents reported.
     fn follow<E: From<RoundFailure>>(
         &self,
-        load: u64,
-        present: &[usize],
+        course: &Course<'_>,
         round: &mut Round<Report>,
         look: &mut dyn FnMut(Look<'_>) -> Result<(), E>,
     ) -> Result<(u64, Reports), E> {
+        let Course { load, present, end_early } = *course;
         let mut planned_start_ns = 0;
+        let mut is_ending = false;
         loop {
+            if !is_ending && round.has_started() && end_early.load(Ordering::Relaxed) {
+                is_ending = true;
+                round.end_early(mono_ns());
+                self.tell(present, &ToAgent::End { load });
+            }
             let until_ns = match round.next(mono_ns()) {
                 Action::Listen { until_ns } => until_ns,
                 Action::Start { at_ns } => {

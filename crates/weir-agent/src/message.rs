@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use weir_engine::{LiveSecond, LoadSpec};
-use weir_results::{HostUsage, LoadRecord, Part, Usage, UsageSecond};
+use weir_results::{HostShare, HostUsage, LoadRecord, Part, Usage, UsageSecond};
 
 /// Version of the messages. Both sides are the same version of weir, so it only tells a stranger from an agent.
 pub const PROTOCOL: u32 = 1;
@@ -27,6 +27,8 @@ pub(crate) enum ToAgent {
     Ping { sent_ns: u64 },
     /// The load starts at this time of the agent's own monotonic clock.
     Start { load: u64, at_ns: u64 },
+    /// The load ends now, with what there is.
+    End { load: u64 },
     /// The load is over for all.
     Abort { load: u64 },
     /// Processes to sample from now on.
@@ -74,8 +76,14 @@ pub struct Hello {
     pub version: String,
     /// The name that it wants: its host's.
     pub name: String,
-    /// CPUs that it may use.
+    /// CPUs that it may run on.
     pub cpus: u32,
+    /// Cores that its control groups let it use; `None` without a quota.
+    #[serde(default)]
+    pub quota_cpus: Option<f64>,
+    /// The kernel's id of the boot of its machine; empty if unknown.
+    #[serde(default)]
+    pub boot_id: String,
     /// Its process.
     pub pid: u32,
 }
@@ -102,6 +110,8 @@ pub struct ShardReport {
     pub usage: Option<Usage>,
     /// What the agent's host used in the sustained phase.
     pub host: Option<HostUsage>,
+    /// What went to others there.
+    pub others: Option<HostShare>,
 }
 
 /// Processes beside an agent that it has not started. One of the ways to find them is given.

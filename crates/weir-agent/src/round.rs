@@ -100,6 +100,16 @@ impl<R> Round<R> {
         self.failure.get_or_insert(RoundFailure { agent: name.clone(), failure });
     }
 
+    /// Whether the agents have got their start.
+    pub fn has_started(&self) -> bool {
+        self.has_started
+    }
+
+    /// The load was ended early at `now_ns`: all agents have to be done soon.
+    pub fn end_early(&mut self, now_ns: u64) {
+        self.deadline_ns = self.deadline_ns.min(now_ns + STUCK_AFTER_NS);
+    }
+
     /// What to do at `now_ns`.
     pub fn next(&mut self, now_ns: u64) -> Action<R> {
         if let Some(failure) = self.failure.clone().or_else(|| self.overdue(now_ns)) {
@@ -185,6 +195,18 @@ mod tests {
         round.hear(0, Said::Lost("closed".into()));
         round.hear(1, Said::Done(7));
         assert_eq!(round.next(13 * S), Action::Finish(vec![7, 7]));
+    }
+
+    #[test]
+    fn a_load_that_is_ended_early_is_not_waited_for_longer_than_a_stuck_one() {
+        let mut round = round();
+        round.hear(0, Said::Prepared);
+        round.hear(1, Said::Prepared);
+        assert!(!round.has_started());
+        assert!(matches!(round.next(0), Action::Start { .. }) && round.has_started());
+        round.end_early(S);
+        assert_eq!(round.next(S), Action::Listen { until_ns: S + STUCK_AFTER_NS });
+        assert!(matches!(round.next(S + STUCK_AFTER_NS), Action::Fail(_)));
     }
 
     #[test]

@@ -3,7 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{CpuSeconds, Errors, GeneratorEvidence, Histogram, LoadRecord, Requests, TimesNs, Verdicts};
+use crate::{
+    CpuSeconds, Errors, GeneratorEvidence, Histogram, HostProcess, HostShare, LoadRecord, Requests, TimesNs,
+    Verdicts,
+};
 
 mod merge;
 
@@ -47,7 +50,7 @@ impl Distributions {
 }
 
 /// The record of one shard, with what its coordinator knows of it. All shards of a load have the same
-/// `planned_start_ns` and `ends_by_count`.
+/// `planned_start_ns` and `lengths_differ`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ShardRecord {
     /// Name of the agent that carried the shard; unique within the load.
@@ -59,10 +62,26 @@ pub struct ShardRecord {
     pub clock_bound_ns: u64,
     /// Planned start of the load on the coordinator's clock, nanoseconds.
     pub planned_start_ns: u64,
-    /// Whether the load ends by a number of requests, so that shards may last differently long.
-    pub ends_by_count: bool,
+    /// Whether shards may last differently long: the load ends by a number of requests, or was ended early.
+    pub lengths_differ: bool,
+    /// What the machine of the agent did meanwhile; `None` if that is the coordinator's, or was not sampled.
+    pub machine: Option<AgentMachine>,
     /// What the agent measured.
     pub record: LoadRecord,
+}
+
+/// The machine of an agent, over the sustained phase of its shard.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AgentMachine {
+    /// The kernel's id of its boot: agents with the same one share a machine.
+    pub boot_id: String,
+    /// Its logical CPUs.
+    pub cores: u32,
+    /// What went to others. What parts of the run used there is not of others.
+    pub share: HostShare,
+    /// The busiest processes outside the agent, the busiest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub busiest: Vec<HostProcess>,
 }
 
 /// What one shard contributed to a load, all of the sustained phase.
@@ -94,6 +113,9 @@ pub struct ShardResult {
     pub verdicts: Verdicts,
     /// What the shard's generator knows about itself, for the verdicts: workers, their CPU time, unsent requests.
     pub generator: GeneratorEvidence,
+    /// The machine of the agent; `None` if that is the coordinator's, or was not sampled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<AgentMachine>,
 }
 
 impl ShardResult {
@@ -113,6 +135,7 @@ impl ShardResult {
             cpu_s: result.cpu_s,
             verdicts: result.verdicts.clone(),
             generator: generator.clone(),
+            machine: None,
         }
     }
 }

@@ -37,6 +37,11 @@ pub fn usable_cpus() -> Vec<usize> {
     (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect()
 }
 
+/// The kernel's id of this boot, which all containers of a machine share; empty if there is none.
+pub fn boot_id() -> String {
+    line("/proc/sys/kernel/random/boot_id").unwrap_or_default()
+}
+
 fn kernel() -> Option<String> {
     let name = line("/proc/sys/kernel/ostype")?;
     let release = line("/proc/sys/kernel/osrelease")?;

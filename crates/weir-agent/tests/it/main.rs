@@ -28,6 +28,9 @@ struct Script {
     started_ns: Option<u64>,
     text: Option<String>,
     aborts: u32,
+    /// Whether the load goes on until it is ended early.
+    is_endless: bool,
+    is_ended: bool,
     is_done: bool,
     sampled: Option<SampleSpan>,
 }
@@ -55,6 +58,9 @@ impl Work for Scripted {
         if script.started_ns.is_none() {
             return Ok(Progress::Prepared);
         }
+        if script.is_endless && !script.is_ended {
+            return Ok(Progress::Running(Vec::new()));
+        }
         assert!(!std::mem::replace(&mut script.is_done, true), "a load that has ended is not looked at");
         Ok(Progress::Done(Vec::new(), Box::new(report())))
     }
@@ -78,6 +84,10 @@ impl Work for Scripted {
     fn serve(&mut self, at: IpAddr, serving: &Serving) -> Result<Served, AgentFailure> {
         let part = Part { name: serving.part.clone(), ..report().part };
         Ok(Served { address: (at, 80).into(), part, pid: 1 })
+    }
+
+    fn end_early(&mut self) {
+        self.0.lock().unwrap().is_ended = true;
     }
 
     fn stop_serving(&mut self) {
@@ -115,7 +125,7 @@ fn report() -> ShardReport {
         limits_applied: true,
         limited_by: "none".into(),
     };
-    ShardReport { record, part, usage: None, host: None }
+    ShardReport { record, part, usage: None, host: None, others: None }
 }
 
 struct Bench {
@@ -147,7 +157,14 @@ impl Bench {
         static FOLDERS: AtomicU32 = AtomicU32::new(0);
         let dir = self.folder.path().join(FOLDERS.fetch_add(1, Ordering::Relaxed).to_string());
         fs::create_dir(&dir).unwrap();
-        let hello = Hello { protocol: PROTOCOL, version: version.into(), name: name.into(), cpus: 2, pid: 1 };
+        let hello = Hello {
+            protocol: PROTOCOL,
+            version: version.into(),
+            name: name.into(),
+            cpus: 2,
+            pid: 1,
+            ..Hello::default()
+        };
         let options = Options { join: self.coordinator.address().to_string(), ticket, hello, dir };
         let (mut work, stop) = (Scripted(Arc::clone(script)), Arc::clone(&self.stop));
         thread::spawn(move || run(&options, &mut work, &stop))
@@ -161,7 +178,12 @@ impl Bench {
 
 fn order(names: &[String]) -> Order {
     let of = |name: &String| (name.clone(), LoadSpec::default());
-    Order { specs: names.iter().map(of).collect(), files: Default::default(), longest: PATIENCE }
+    Order {
+        specs: names.iter().map(of).collect(),
+        files: Default::default(),
+        longest: PATIENCE,
+        end_early: Arc::default(),
+    }
 }
 
 #[test]
@@ -192,6 +214,27 @@ fn agents_start_at_one_moment_and_report() {
     for agent in agents {
         agent.join().unwrap().unwrap();
     }
+}
+
+#[test]
+fn a_load_that_is_ended_early_ends_on_all_agents_with_what_there_is() {
+    let mut bench = Bench::new();
+    let scripts: [Arc<Mutex<Script>>; 2] = Default::default();
+    scripts.iter().for_each(|script| script.lock().unwrap().is_endless = true);
+    let agents = scripts.each_ref().map(|script| bench.agent("load", script));
+    let names = bench.await_agents(2);
+    let end_early = Arc::<AtomicBool>::default();
+    let order = Order { end_early: Arc::clone(&end_early), ..order(&names) };
+    let measured = bench.coordinator.run::<RoundFailure>(order, &mut |look| {
+        if let Look::Starts(_) = look {
+            end_early.store(true, Ordering::Relaxed);
+        }
+        Ok(())
+    });
+    assert_eq!(measured.unwrap().len(), 2);
+    drop(bench.coordinator);
+    agents.into_iter().for_each(|agent| agent.join().unwrap().unwrap());
+    assert!(scripts.iter().all(|script| script.lock().unwrap().is_ended));
 }
 
 #[test]
@@ -293,7 +336,8 @@ fn an_agent_gets_the_files_of_its_load() {
     let request = RequestSpec { path: format!("/{{pick:{}}}", path.display()), ..RequestSpec::default() };
     let mut spec = LoadSpec { requests: vec![request], ..LoadSpec::default() };
     let files = read_files(&mut spec).unwrap();
-    let order = Order { specs: vec![(names[0].clone(), spec)], files, longest: PATIENCE };
+    let order =
+        Order { specs: vec![(names[0].clone(), spec)], files, longest: PATIENCE, end_early: Arc::default() };
     bench.coordinator.run::<RoundFailure>(order, &mut |_| Ok(())).unwrap();
     assert_eq!(script.lock().unwrap().text.as_deref(), Some("red\ngreen\n"));
     drop(bench.coordinator);

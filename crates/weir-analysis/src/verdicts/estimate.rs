@@ -1,7 +1,7 @@
 //! How much noise on the host can have done to a load (`docs/method.md#noise`; the constants are from
 //! `docs/decisions/0024-noise-by-effect.md`).
 
-use weir_results::ArrivalModel;
+use weir_results::{AgentMachine, ArrivalModel, HostShare};
 
 use crate::verdicts::evidence::Evidence;
 
@@ -32,22 +32,69 @@ pub(crate) struct NoiseEstimate {
 }
 
 impl NoiseEstimate {
-    /// From the CPU time that others took and the run-queue delay of the rig's parts; `None` if the host was not
-    /// sampled.
+    /// From the CPU time that others took on this host and on the machines of agents, and the run-queue delay of the rig's
+    /// parts there; `None` if no host was sampled.
     pub(crate) fn of(evidence: &Evidence<'_>) -> Option<Self> {
-        let host = evidence.host?;
+        match (Self::of_this_host(evidence), Self::of_agents(evidence)) {
+            (Some(here), Some(agents)) => Some(Self {
+                stalled: here.stalled.max(agents.stalled),
+                delayed: (here.delayed + agents.delayed).min(1.0),
+                cpu: here.cpu,
+                latency: here.latency.max(agents.latency),
+            }),
+            (here, agents) => here.or(agents),
+        }
+    }
+
+    fn of_this_host(evidence: &Evidence<'_>) -> Option<Self> {
         let cores = f64::from(evidence.host_cores.max(1));
+        Some(Self::by(evidence.host?, cores, run_queue_share(evidence), utilization(evidence)))
+    }
+
+    /// What others did to the generators on other machines, each with its share of the requests. The gateway is not there, so
+    /// that its CPU time cannot have moved.
+    fn of_agents(evidence: &Evidence<'_>) -> Option<Self> {
+        let is_queued = evidence.record.result.model == ArrivalModel::Open;
+        let shards = &evidence.record.shards;
+        let scheduled: u64 = shards.iter().map(|shard| shard.requests.scheduled).sum();
+        let estimates = shards.iter().filter_map(|shard| {
+            let AgentMachine { share, cores, .. } = shard.machine.as_ref()?;
+            let own = &shard.generator;
+            let waited_s: f64 = own.worker_runqueue_s.iter().sum();
+            let is_known = !own.worker_runqueue_s.is_empty() && own.wall_s > 0.0;
+            let waited = is_known.then(|| waited_s / own.wall_s);
+            let used_s = own.worker_cpu_s.iter().copied().fold(0.0, f64::max);
+            let busy = if is_queued && own.wall_s > 0.0 { used_s / own.wall_s } else { UTILIZATION_MAX };
+            let weight = shard.requests.scheduled as f64 / scheduled.max(1) as f64;
+            Some((weight, Self::by(share, f64::from((*cores).max(1)), waited, busy)))
+        });
+        estimates
+            .map(|(weight, one)| Self {
+                stalled: weight * one.stalled,
+                delayed: weight * one.delayed,
+                cpu: 0.0,
+                latency: one.latency,
+            })
+            .reduce(|sum, one| Self {
+                stalled: sum.stalled + one.stalled,
+                delayed: sum.delayed + one.delayed,
+                cpu: 0.0,
+                latency: sum.latency.max(one.latency),
+            })
+    }
+
+    /// By what others took of a host with `cores`. The parts there waited for a CPU for the share `waited` of the time, if
+    /// that is known, and the busiest of them worked for the share `busy`.
+    fn by(host: &HostShare, cores: f64, waited: Option<f64>, busy: f64) -> Self {
         // Others stall one core at most for each core that they use, and a part waits at least as long as it is stalled.
         // Stolen time is no run-queue delay: the guest's kernel takes the part for running.
         let others = host.others * cores;
-        let stalled =
-            run_queue_share(evidence).map_or(others, |waited| waited.min(others)) + host.steal * cores;
+        let stalled = waited.map_or(others, |waited| waited.min(others)) + host.steal * cores;
         let stalled = stalled.min(1.0);
         let taken_share = host.steal + host.others;
-        let busy = utilization(evidence).min(UTILIZATION_MAX);
-        let delayed = (stalled / (1.0 - busy)).min(1.0);
+        let delayed = (stalled / (1.0 - busy.min(UTILIZATION_MAX))).min(1.0);
         let latency = (LATENCY_PER_SHARE * taken_share).min(1.0);
-        Some(Self { stalled, delayed, cpu: noise_margin(taken_share), latency })
+        Self { stalled, delayed, cpu: noise_margin(taken_share), latency }
     }
 }
 

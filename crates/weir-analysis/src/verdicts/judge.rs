@@ -1,6 +1,6 @@
 //! What bounds one load of a cell, and which of its values are valid (`docs/method.md#trust`).
 
-use weir_results::{ArrivalModel, BoundBy, Judgement, Reason, ShardResult, Thresholds, Usage};
+use weir_results::{AgentMachine, ArrivalModel, BoundBy, Judgement, Reason, ShardResult, Thresholds, Usage};
 
 use crate::figures::quantity::{cores, count, counted, number, percent, rate, time_ns};
 use crate::verdicts::effects::{Affected, Effect, Factors, Ranks};
@@ -33,7 +33,8 @@ pub fn judge(evidence: &Evidence<'_>, thresholds: &Thresholds) -> Judgement {
     let disturbed = case.host_disturbed();
     let generator = case.generator_limit(disturbed.is_some());
     let upstream = case.upstream_limit();
-    let bound = case.bound(generator.as_deref(), upstream.as_deref(), disturbed.is_some());
+    let is_noisy_here = case.this_host_disturbed().is_some();
+    let bound = case.bound(generator.as_deref(), upstream.as_deref(), is_noisy_here);
     let bound_by = bound.by;
     let overloaded = case.overloaded(bound_by);
 
@@ -95,6 +96,17 @@ struct Case<'a> {
     t: &'a Thresholds,
     /// `None` if the host was not sampled.
     noise: Option<NoiseEstimate>,
+}
+
+/// The agents of one machine.
+struct Crowd<'a> {
+    /// `None` is this host.
+    boot_id: Option<&'a str>,
+    cores: u32,
+    agents: u32,
+    first: &'a str,
+    /// Cores that their threads used or waited for.
+    wanted: f64,
 }
 
 /// What bounds a load, and why.
@@ -176,9 +188,51 @@ impl Case<'_> {
     /// That requests are late is an effect of noise where there is some.
     fn generator_limit(&self, is_noisy: bool) -> Option<String> {
         let by_share = self.at_limit(self.e.generator, "generator");
-        by_share.or_else(|| match self.open() {
-            true => self.late().filter(|_| !is_noisy).or_else(|| self.unsent()),
-            false => self.busy_worker(),
+        by_share
+            .or_else(|| match self.open() {
+                true => self.late().filter(|_| !is_noisy).or_else(|| self.unsent()),
+                false => self.busy_worker(),
+            })
+            .or_else(|| self.crowded())
+    }
+
+    /// Several agents of one machine that together wanted more cores than it has, while the gateway had some left: a load that
+    /// was not carried says more of them than of it.
+    fn crowded(&self) -> Option<String> {
+        let is_idle =
+            |usage: &Usage| usage.cpu_share_of_limit.is_none_or(|share| share < self.t.gateway_idle_share);
+        if self.is_carried() || !self.e.data.is_none_or(is_idle) {
+            return None;
+        }
+        let mut machines: Vec<Crowd<'_>> = Vec::new();
+        for shard in &self.e.record.shards {
+            let machine = shard.machine.as_ref();
+            let boot_id = machine.map(|machine| machine.boot_id.as_str());
+            let at = machines.iter().position(|known| known.boot_id == boot_id).unwrap_or_else(|| {
+                let cores = machine.map_or(self.e.host_cores, |machine| machine.cores);
+                machines.push(Crowd { boot_id, cores, agents: 0, first: &shard.agent, wanted: 0.0 });
+                machines.len() - 1
+            });
+            let own = &shard.generator;
+            let ready_s: f64 = own.worker_cpu_s.iter().chain(&own.worker_runqueue_s).sum();
+            machines[at].agents += 1;
+            machines[at].wanted += if own.wall_s > 0.0 { ready_s / own.wall_s } else { 0.0 };
+        }
+        let is_full = |crowd: &Crowd<'_>| {
+            crowd.agents > 1 && crowd.cores > 0 && crowd.wanted >= self.t.bound_share * f64::from(crowd.cores)
+        };
+        machines.into_iter().find(is_full).map(|crowd| {
+            format!(
+                "{} agents on {} ran or waited for a CPU as {} cores would, and it has {}",
+                crowd.agents,
+                if crowd.boot_id.is_none() {
+                    "this host".to_owned()
+                } else {
+                    format!("the machine of {}", crowd.first)
+                },
+                cores(crowd.wanted),
+                crowd.cores
+            )
         })
     }
 
@@ -311,6 +365,33 @@ impl Case<'_> {
     }
 
     fn host_disturbed(&self) -> Option<String> {
+        let said: Vec<String> =
+            [self.this_host_disturbed(), self.agent_disturbed()].into_iter().flatten().collect();
+        (!said.is_empty()).then(|| said.join(". "))
+    }
+
+    /// The machine of an agent of which others took most.
+    fn agent_disturbed(&self) -> Option<String> {
+        let shards = self.e.record.shards.iter();
+        let machines = shards.filter_map(|shard| Some((&shard.agent, shard.machine.as_ref()?)));
+        let taken = |machine: &AgentMachine| machine.share.steal + machine.share.others;
+        let (agent, machine) = machines.max_by(|(_, one), (_, other)| taken(one).total_cmp(&taken(other)))?;
+        let estimate = self.noise?;
+        (taken(machine) > self.t.disturbed_share).then(|| {
+            format!(
+                "other processes took {} of the CPU of the machine of agent {agent}: {} steal, {} there (limit {}). They can \
+                 have delayed {} of the requests{}. Stop them, or use another machine",
+                percent(taken(machine)),
+                percent(machine.share.steal),
+                percent(machine.share.others),
+                percent(self.t.disturbed_share),
+                percent(estimate.delayed),
+                host_noise::busiest_words(&machine.busiest)
+            )
+        })
+    }
+
+    fn this_host_disturbed(&self) -> Option<String> {
         let host = self.e.host?;
         let share = host.steal + host.others;
         let estimate = self.noise?;

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use weir_analysis::{Evidence, judge};
 use weir_results::{
+    AgentMachine,
     ArrivalModel::{self, Closed, Open},
-    Bounds, Counters, Histogram, HostShare, LoadRecord, LoadSecond, Reason, ShardResult, Thresholds, TimesNs,
-    Usage, new_histogram,
+    Bounds, Counters, Histogram, HostShare, Judgement, LoadRecord, LoadSecond, Reason, ShardResult,
+    Thresholds, TimesNs, Usage, new_histogram,
 };
 
 use crate::records::{agreeing, quiet, record, usage};
@@ -44,6 +45,10 @@ impl Load {
     }
 
     fn bounds(&self) -> BTreeMap<String, Bounds> {
+        self.judge().bounds.expect("bounds")
+    }
+
+    fn judge(&self) -> Judgement {
         let counters: Counters = agreeing(&self.record);
         let evidence = Evidence {
             record: &self.record,
@@ -60,7 +65,7 @@ impl Load {
             is_steady: true,
             errors_max: None,
         };
-        judge(&evidence, &Thresholds::default()).bounds.expect("bounds")
+        judge(&evidence, &Thresholds::default())
     }
 }
 
@@ -179,6 +184,57 @@ fn host_noise_moves_values_by_what_it_can_have_done() {
     };
     // At the gateway's limit, throughput moves with the CPU time per request, within its tolerance.
     check(Closed, Reason::HostNoise, full, [Valid, quantile, quantile, cpu, Valid]);
+}
+
+#[test]
+fn noise_on_the_machine_of_an_agent_delays_what_that_agent_sent() {
+    // A tenth of two cores of the machine of one of two agents, whose worker was busy for half of the time and waited for
+    // another half: it was stalled for a fifth of the time, and two fifths of its requests were delayed.
+    let noisy = |load: &mut Load| {
+        let mut shards = ["a", "b"].map(|agent| ShardResult::of(agent, &load.record, 0, 0));
+        shards[1].machine = Some(AgentMachine {
+            boot_id: "of-b".into(),
+            cores: 2,
+            share: HostShare { steal: 0.0, others: 0.1, idle: 0.6 },
+            busiest: Vec::new(),
+        });
+        let own = &mut shards[1].generator;
+        (own.wall_s, own.worker_cpu_s, own.worker_runqueue_s) = (10.0, vec![5.0], vec![5.0]);
+        load.record.shards = shards.to_vec();
+        load.host = HostShare { steal: 0.0, others: 0.0, idle: 0.4 };
+    };
+    let quantile = Sides(Some(0.8 * 0.86), Some(1.0));
+    check(Open, Reason::HostNoise, noisy, [Valid, quantile, Valid, Valid, Valid]);
+    let mut load = Load::new(Open);
+    noisy(&mut load);
+    let said = load.judge().evidence.remove(0);
+    assert_eq!(
+        said,
+        "other processes took 10.0 % of the CPU of the machine of agent b: 0 % steal, 10.0 % there (limit 2.00 %). They \
+         can have delayed 20.0 % of the requests. Stop them, or use another machine"
+    );
+}
+
+#[test]
+fn agents_that_want_more_cores_than_their_machine_has_limit_the_load() {
+    let crowded = |load: &mut Load| {
+        let mut shard = ShardResult::of("a", &load.record, 0, 0);
+        let own = &mut shard.generator;
+        (own.wall_s, own.worker_cpu_s, own.worker_runqueue_s) = (10.0, vec![0.5], vec![2.0]);
+        load.record.shards = vec![shard; 18];
+    };
+    check(Closed, Reason::GeneratorLimited, crowded, [AT_LEAST, AT_MOST, AT_MOST, INVALID, AT_LEAST]);
+    // An open load that was carried had enough, and a gateway at its limit is the limit.
+    check(Open, Reason::GeneratorLimited, crowded, [Valid; 5]);
+    let full = |load: &mut Load| {
+        crowded(load);
+        load.data = usage(0.99);
+    };
+    check(Closed, Reason::GeneratorLimited, full, [Valid; 5]);
+    let mut load = Load::new(Closed);
+    crowded(&mut load);
+    let said = load.judge().evidence.remove(0);
+    assert_eq!(said, "18 agents on this host ran or waited for a CPU as 4.50 cores would, and it has 2");
 }
 
 #[test]

@@ -35,7 +35,8 @@ fn merged(spec: &LoadSpec, records: &[LoadRecord]) -> LoadRecord {
         clock_offset_ns: 0,
         clock_bound_ns: 0,
         planned_start_ns: spec.start_at_ns.unwrap_or(0),
-        ends_by_count: spec.request_count.is_some(),
+        lengths_differ: spec.request_count.is_some(),
+        machine: None,
         record: record.clone(),
     });
     let record = merge(&shards.collect::<Vec<_>>()).unwrap();

@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -10,8 +11,8 @@ use weir_agent::{
     SampleReport, SampleSpan, Sampling, Served, Serving, read_files,
 };
 use weir_engine::{LoadSpec, ShardSpec};
-use weir_results::{LoadRecord, MergeError, Role, ShardRecord, merge};
-use weir_rig::{Binary, Namespace, ProcessSpec, Rig, RigError, Running};
+use weir_results::{AgentMachine, LoadRecord, MergeError, Role, ShardRecord, merge};
+use weir_rig::{Binary, Namespace, ProcessSpec, Rig, RigError, Running, boot_id};
 
 use super::ssh::{Hosts, Join};
 use super::{Place, SshError};
@@ -291,9 +292,14 @@ impl Crew {
     pub fn run<E: From<CrewError>>(
         &mut self,
         spec: &LoadSpec,
-        stop: &AtomicBool,
+        stop: &Stop<'_>,
         look: &mut dyn FnMut(Look<'_>) -> Result<(), E>,
     ) -> Result<(LoadRecord, Vec<Measured>), E> {
+        let end_early = match stop {
+            Stop::Aborts(_) => Arc::default(),
+            Stop::EndsEarly(stop) => Arc::clone(stop),
+        };
+        let mut has_started = false;
         self.died()?;
         let mut whole = spec.clone();
         let files = read_files(&mut whole).map_err(CrewError::from)?;
@@ -302,11 +308,17 @@ impl Crew {
             let spec = LoadSpec { shard: Some(ShardSpec { index, of }), ..whole.clone() };
             (self.agents[index as usize].name.clone(), spec)
         };
-        let order = Order { specs: (0..of).map(shard).collect(), files, longest: longest(spec) };
-        let measured = self.coordinator.run(order, &mut |seen| match stop.load(Ordering::Relaxed) {
-            true => Err(Ended::Caller(CrewError::Stopped.into())),
-            false => look(seen).map_err(Ended::Caller),
+        let specs = (0..of).map(shard).collect();
+        let order = Order { specs, files, longest: longest(spec), end_early: Arc::clone(&end_early) };
+        let measured = self.coordinator.run(order, &mut |seen| {
+            has_started |= matches!(seen, Look::Starts(_));
+            match stop.aborts(has_started) {
+                true => Err(Ended::Caller(CrewError::Stopped.into())),
+                false => look(seen).map_err(Ended::Caller),
+            }
         });
+        // An agent can have ended by itself before: what was asked for in vain changes nothing but the check.
+        let was_ended = end_early.load(Ordering::Relaxed);
         let measured = match measured {
             Ok(measured) => measured,
             Err(Ended::Caller(error)) => return Err(error),
@@ -316,16 +328,37 @@ impl Crew {
                 return Err(CrewError::from(failure).into());
             }
         };
-        let record = |of: &Measured| ShardRecord {
+        let record = |(of, machine): (&Measured, Option<AgentMachine>)| ShardRecord {
+            machine,
             agent: of.agent.clone(),
             clock_offset_ns: -of.clock.offset_ns,
             clock_bound_ns: of.clock.bound_ns,
             planned_start_ns: of.planned_start_ns,
-            ends_by_count: spec.request_count.is_some(),
+            lengths_differ: was_ended || spec.request_count.is_some(),
             record: of.report.record.clone(),
         };
-        let records: Vec<ShardRecord> = measured.iter().map(record).collect();
+        let machines = machines(&self.agents, &measured);
+        let records: Vec<ShardRecord> = measured.iter().zip(machines).map(record).collect();
         Ok((merge(&records).map_err(CrewError::from)?, measured))
+    }
+}
+
+/// What a stop does to a load over all agents. Both end it before it has started.
+#[derive(Debug)]
+pub enum Stop<'a> {
+    /// It gives nothing.
+    Aborts(&'a AtomicBool),
+    /// It ends early, with what there is.
+    EndsEarly(&'a Arc<AtomicBool>),
+}
+
+impl Stop<'_> {
+    /// Whether the load is to end without a result.
+    fn aborts(&self, has_started: bool) -> bool {
+        match self {
+            Self::Aborts(stop) => stop.load(Ordering::Relaxed),
+            Self::EndsEarly(stop) => !has_started && stop.load(Ordering::Relaxed),
+        }
     }
 }
 
@@ -346,6 +379,29 @@ impl<E> From<RoundFailure> for Ended<E> {
 struct Seat {
     join: SocketAddr,
     namespace: Option<Namespace>,
+}
+
+/// The machines of agents, without this host, whose CPU time is sampled here.
+fn machines(agents: &[AgentInfo], measured: &[Measured]) -> Vec<Option<AgentMachine>> {
+    let here = boot_id();
+    let cores_of = |of: &Measured| of.report.usage.as_ref().map_or(0.0, |usage| usage.cpu_cores);
+    let machine = |(agent, own): (&AgentInfo, &Measured)| {
+        let boot_id = agent.hello.boot_id.clone();
+        if boot_id.is_empty() || boot_id == here {
+            return None;
+        }
+        let (host, mut share) = (own.report.host.as_ref()?, own.report.others?);
+        let cores = host.core_busy_shares.len().max(1);
+        // Other agents of the run are no others.
+        let beside = agents
+            .iter()
+            .zip(measured)
+            .filter(|(other, of)| other.hello.boot_id == boot_id && of.agent != own.agent);
+        let of_run: f64 = beside.map(|(_, of)| cores_of(of)).sum();
+        share.others = (share.others - of_run / cores as f64).max(0.0);
+        Some(AgentMachine { boot_id, cores: cores as u32, share, busiest: host.busiest.clone() })
+    };
+    agents.iter().zip(measured).map(machine).collect()
 }
 
 /// How long a load takes at most, from its start.

@@ -3,13 +3,13 @@
 use std::fs;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use weir_agent::agent::{Progress, Work};
 use weir_agent::{AgentFailure, SampleReport, SampleSpan, Sampling, Served, Serving, ShardReport};
 use weir_engine::LoadSpec;
 use weir_results::{CellOutcome, LoadRecord, Part, Role, last_words};
-use weir_rig::{Binary, Limits, ProcessSet, ProcessSpec, Rig, Running, Sampler};
+use weir_rig::{Binary, Limits, ProcessSet, ProcessSpec, Rig, Running, Sampler, mono_ns};
 
 use crate::cell::STOP_GRACE;
 use crate::cell::error::{CellError, file_failed};
@@ -39,6 +39,8 @@ struct RunningShard {
     gate: PathBuf,
     is_prepared: bool,
     seconds: Seconds,
+    /// When the generator was last shown that the agent is there.
+    shown: Instant,
 }
 
 impl ShardWork {
@@ -73,7 +75,10 @@ impl ShardWork {
         let generator = self.rig.launch(&process)?;
         let sampler = Sampler::start(&[&generator]);
         let seconds = Seconds::of(file("progress.jsonl"));
-        Ok(RunningShard { generator, sampler, files, gate, is_prepared: false, seconds })
+        let shown = Instant::now();
+        let running = RunningShard { generator, sampler, files, gate, is_prepared: false, seconds, shown };
+        running.show();
+        Ok(running)
     }
 }
 
@@ -116,6 +121,10 @@ impl Work for ShardWork {
 
     fn look(&mut self) -> Result<Progress, AgentFailure> {
         let Some(running) = &mut self.running else { return Ok(Progress::Preparing) };
+        if running.shown.elapsed() >= SHOW_EVERY {
+            running.shown = Instant::now();
+            running.show();
+        }
         let ended = running.generator.wait(Duration::ZERO).map_err(|error| failure(&error.into()))?;
         match ended {
             Some(status) if status.success() => {
@@ -129,6 +138,12 @@ impl Work for ShardWork {
                 Ok(if running.is_prepared { Progress::Prepared } else { Progress::Preparing })
             }
             None => Ok(Progress::Running(running.seconds.read())),
+        }
+    }
+
+    fn end_early(&mut self) {
+        if let Some(running) = &self.running {
+            running.generator.ask_to_exit();
         }
     }
 
@@ -192,15 +207,26 @@ fn process_set(sampling: &Sampling) -> Option<ProcessSet> {
 }
 
 impl RunningShard {
+    /// Shows the generator that the agent is there. Without it the generator ends the load, which is what a full disk does too.
+    fn show(&self) {
+        let _ = fs::write(alive_mark(&self.gate), mono_ns().to_string());
+    }
+
     /// What came of the load.
     fn report(self) -> Result<ShardReport, AgentFailure> {
         let samples = self.sampler.finish();
         let record: LoadRecord =
             read_record(&self.files.record, "the load generator").map_err(|error| failure(&error))?;
-        let part = self.generator.part();
+        let mut part = self.generator.part();
         let (from, to) = (record.phase_start_mono_ns, record.phase_end_mono_ns);
-        let usage = samples.usage(&part.name, from, to);
-        Ok(ShardReport { usage, host: samples.host_usage(from, to), part, record })
+        let mut usage = samples.usage(&part.name, from, to);
+        // A quota of its machine limits an agent as one of the run would.
+        if let (None, Some(quota)) = (part.limit_cpus, weir_rig::quota_cpus()) {
+            part.limit_cpus = Some(quota);
+            usage.iter_mut().for_each(|usage| usage.cpu_share_of_limit = Some(usage.cpu_cores / quota));
+        }
+        let (host, others) = (samples.host_usage(from, to), samples.host(from, to));
+        Ok(ShardReport { usage, host, others, part, record })
     }
 
     /// Why the generator ended without a record.
@@ -223,12 +249,20 @@ impl RunningShard {
     }
 }
 
+/// How often the generator is shown that the agent is there.
+const SHOW_EVERY: Duration = Duration::from_millis(500);
+
 /// How the error of a generator begins that got its start too late.
 const LATE: &str = "cannot start at the planned time";
 
 /// The file whose existence says that the generator behind the gate `gate` is prepared.
 pub fn prepared_mark(gate: &Path) -> PathBuf {
     gate.with_extension("prepared")
+}
+
+/// The file whose changes say that the agent of the generator behind the gate `gate` is there.
+pub fn alive_mark(gate: &Path) -> PathBuf {
+    gate.with_extension("alive")
 }
 
 fn failure(error: &CellError) -> AgentFailure {

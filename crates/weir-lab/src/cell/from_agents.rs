@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use weir_agent::{Look, Measured};
+use weir_agent::{AgentInfo, Look, Measured};
 use weir_engine::LoadSpec;
 use weir_results::{Part, Role, Usage};
 use weir_rig::{Sampler, mono_ns};
@@ -14,7 +14,7 @@ use super::Lab;
 use super::error::{CellError, failed};
 use super::load::{Generated, LOOK_EVERY, LoadRunner, NEIGHBOURS_BEFORE, Task};
 use super::network::LoadFrom;
-use crate::agents::{Crew, CrewError, Joining, Place};
+use crate::agents::{Crew, CrewError, Joining, Place, Stop};
 use crate::disturb::Active;
 use crate::scenario::Scenario;
 
@@ -106,7 +106,7 @@ impl LoadRunner<'_> {
         let (stop, warmup) = (self.stop, Duration::from_nanos(spec.warmup_ns));
         let names: Vec<String> = crew.agents().iter().map(|agent| agent.name.clone()).collect();
         let mut sustained_at = None;
-        let ran = crew.run::<Failed>(spec, stop, &mut |look| {
+        let ran = crew.run::<Failed>(spec, &Stop::Aborts(stop), &mut |look| {
             if let Some(watching) = &mut watching {
                 if let Look::Second(place, second) = look {
                     watching.second_of(&names[place], second);
@@ -135,7 +135,9 @@ impl LoadRunner<'_> {
         let (record, measured) = undone?;
         let others = disturbances.end()?;
         let (generators, usage) = parts(&crew, &measured);
-        Ok(Generated { record, samples, generators, usage, others })
+        let boot = |agent: &AgentInfo| (agent.hello.boot_id.clone(), agent.name.clone());
+        let agents = if usage.is_empty() { Vec::new() } else { crew.agents().iter().map(boot).collect() };
+        Ok(Generated { record, samples, generators, usage, agents, others })
     }
 }
 

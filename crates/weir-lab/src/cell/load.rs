@@ -12,7 +12,7 @@ use weir_results::{
     Counters, HostBounds, Judgement, LoadRecord, Measurement, Part, Role, Thresholds, Usage, last_words,
 };
 use weir_rig::prometheus::{Span, WallClock};
-use weir_rig::{Binary, Counted, CounterSource, Namespace, Rig, Running, Sampler, Samples};
+use weir_rig::{Binary, Counted, CounterSource, Namespace, Rig, Running, Sampler, Samples, boot_id};
 
 use super::error::{CellError, failed};
 use super::from_agents::Agents;
@@ -94,8 +94,10 @@ pub(super) struct Generated {
     pub(super) samples: Samples,
     /// The generator's process, or the agents.
     pub(super) generators: Vec<Part>,
-    /// What agents of other machines used, which are not sampled here.
+    /// What agents used that the run has not started on this host; they sample themselves.
     pub(super) usage: Vec<(String, Usage)>,
+    /// The boots of their machines, with their parts.
+    pub(super) agents: Vec<(String, String)>,
     /// Processes of disturbances.
     pub(super) others: Vec<Part>,
 }
@@ -252,7 +254,8 @@ impl LoadRunner<'_> {
         undone?;
         let others = disturbances.end()?;
         let record = read_record(&files.record, "the load generator")?;
-        Ok(Generated { record, samples, generators: vec![generator.part()], usage: Vec::new(), others })
+        let generators = vec![generator.part()];
+        Ok(Generated { record, samples, generators, usage: Vec::new(), agents: Vec::new(), others })
     }
 
     /// What the disturbances of `load` can act on.
@@ -367,7 +370,7 @@ impl LoadRunner<'_> {
         seen: Observations<'_>,
     ) -> Result<Measurement, CellError> {
         let Observations { generated, disturbances, counters, observed } = seen;
-        let Generated { mut record, samples, generators, usage: of_agents, others } = generated;
+        let Generated { mut record, samples, generators, usage: of_agents, agents, others } = generated;
         let (from, to) = (record.phase_start_mono_ns, record.phase_end_mono_ns);
         let clock = LoadClock::of(&record);
         let parts = self.parts(&generators, others);
@@ -382,11 +385,23 @@ impl LoadRunner<'_> {
         }
         let (data, origin) = (data_usage(&parts, &usage), origin_usage(&parts, &usage));
         let mut host = samples.host(from, to).ok_or_else(host_unknown)?;
-        let here = self.besides.iter().filter(|beside| beside.is_here);
-        let here_cores: f64 = here.filter_map(|beside| Some(usage.get(beside.part())?.cpu_cores)).sum();
+        // What agents on this host have sampled themselves is none of other programs.
+        let sampled = || {
+            let besides = self.besides.iter().map(|beside| (&beside.boot_id, beside.part()));
+            besides.chain(agents.iter().map(|(boot_id, part)| (boot_id, part.as_str())))
+        };
+        let cores_at = |boot: &str| -> f64 {
+            let there = sampled().filter(|(boot_id, _)| *boot_id == boot);
+            there.filter_map(|(_, part)| Some(usage.get(part)?.cpu_cores)).sum()
+        };
         let host_usage = samples.host_usage(from, to);
         let cores = host_usage.as_ref().map_or(1, |usage| usage.core_busy_shares.len().max(1));
-        host.others = (host.others - here_cores / cores as f64).max(0.0);
+        host.others = (host.others - cores_at(&boot_id()) / cores as f64).max(0.0);
+        for machine in record.shards.iter_mut().filter_map(|shard| shard.machine.as_mut()) {
+            let besides = self.besides.iter().filter(|beside| beside.boot_id == machine.boot_id);
+            let used: f64 = besides.filter_map(|beside| Some(usage.get(beside.part())?.cpu_cores)).sum();
+            machine.share.others = (machine.share.others - used / f64::from(machine.cores.max(1))).max(0.0);
+        }
         let mut judgement = judge(
             &Evidence {
                 record: &record,
@@ -445,10 +460,13 @@ impl LoadRunner<'_> {
     }
 }
 
-/// What the generator used that used most: one that was at its limit limits the load.
+/// What the generator used that was nearest to its limit, or else used most: one that was at its limit limits the load.
 fn busiest<'a>(generators: &[Part], usage: &'a BTreeMap<String, Usage>) -> Option<&'a Usage> {
     let used = generators.iter().filter_map(|part| usage.get(&part.name));
-    used.max_by(|one, other| one.cpu_cores.total_cmp(&other.cpu_cores))
+    let share = |usage: &Usage| usage.cpu_share_of_limit.unwrap_or(0.0);
+    used.max_by(|one, other| {
+        share(one).total_cmp(&share(other)).then(one.cpu_cores.total_cmp(&other.cpu_cores))
+    })
 }
 
 /// Adds where the CPU time of parts on other hosts is from, and what a request file contains that was not sent. The sentence

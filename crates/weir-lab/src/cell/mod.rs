@@ -215,7 +215,7 @@ impl Lab<'_> {
             connect: &connect,
             remote_target: remote_target.as_ref(),
         };
-        let of_upstream = upstream.served.as_ref().map(|served| self.beside_upstream(scenario, served));
+        let of_upstream = upstream.served.as_ref().map(|served| self.beside_upstream(served));
         let besides = self.beside(scenario, &key.gateway)?.into_iter().chain(of_upstream).collect();
         let mut runner = LoadRunner {
             rig: self.rig,

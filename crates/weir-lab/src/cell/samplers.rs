@@ -54,8 +54,8 @@ impl<'a> Samplers<'a> {
 
 /// What samples one part.
 pub(crate) struct Beside<'a> {
-    /// Whether it runs on this host, so that its CPU time is none of other programs.
-    pub(crate) is_here: bool,
+    /// The boot of its machine: what it samples is none of other programs there.
+    pub(crate) boot_id: String,
     crews: &'a RefCell<BTreeMap<String, (Place, Crew)>>,
     sampling: Sampling,
     /// What is sampled, in words.
@@ -100,8 +100,8 @@ impl Lab<'_> {
             group: source.cgroup.clone(),
             limit_cpus: self.remotes.get(gateway).and_then(|remote| remote.part.limit_cpus),
         };
-        let is_here = matches!(source.on, Place::Local(_));
-        Ok(Some(Beside { is_here, crews: &self.samplers.crews, sampling, words: source.words() }))
+        let (crews, words) = (&self.samplers.crews, source.words());
+        Ok(Some(Beside { boot_id: boot_of(crews, gateway), crews, sampling, words }))
     }
 
     /// Starts an upstream on the agent at `place`, and returns it with what samples it.
@@ -123,16 +123,23 @@ impl Lab<'_> {
     }
 
     /// What samples an upstream that an agent has started.
-    pub(crate) fn beside_upstream(&self, scenario: &Scenario, served: &Served) -> Beside<'_> {
-        let is_here = matches!(scenario.origin.on, Some(Place::Local(_)));
+    pub(crate) fn beside_upstream(&self, served: &Served) -> Beside<'_> {
         let sampling = Sampling {
             part: served.part.name.clone(),
             pid: Some(served.pid),
             limit_cpus: served.part.limit_cpus,
             ..Sampling::default()
         };
-        Beside { is_here, crews: &self.samplers.crews, sampling, words: String::new() }
+        let crews = &self.samplers.crews;
+        Beside { boot_id: boot_of(crews, &served.part.name), crews, sampling, words: String::new() }
     }
+}
+
+/// The boot of the machine of the agent of `part`; empty if unknown.
+fn boot_of(crews: &RefCell<BTreeMap<String, (Place, Crew)>>, part: &str) -> String {
+    let crews = crews.borrow();
+    let agent = crews.get(part).and_then(|(_, crew)| crew.agents().first());
+    agent.map(|agent| agent.hello.boot_id.clone()).unwrap_or_default()
 }
 
 impl Beside<'_> {

@@ -75,7 +75,9 @@ pub fn merge(shards: &[ShardRecord]) -> Result<LoadRecord, MergeError> {
 
 /// The row that stays of a shard.
 fn row(shard: &ShardRecord) -> ShardResult {
-    ShardResult::of(&shard.agent, &shard.record, phase::start_offset_ns(shard), shard.clock_bound_ns)
+    let start_offset_ns = phase::start_offset_ns(shard);
+    let row = ShardResult::of(&shard.agent, &shard.record, start_offset_ns, shard.clock_bound_ns);
+    ShardResult { machine: shard.machine.clone(), ..row }
 }
 
 fn steps(shards: &[ShardRecord]) -> Result<Vec<StepRecord>, MergeError> {

@@ -180,10 +180,15 @@ impl Running {
     /// Asks it to exit (SIGTERM), waits up to `grace`, and kills what is left of it and its children.
     pub fn stop(mut self, grace: Duration) {
         if self.status.is_none() {
-            self.signal(Signal::TERM);
+            self.ask_to_exit();
             let _ = self.wait(grace);
         }
         self.end();
+    }
+
+    /// Asks it to exit (SIGTERM).
+    pub fn ask_to_exit(&self) {
+        self.signal(Signal::TERM);
     }
 
     /// The end of its log.

@@ -86,6 +86,22 @@ pub(crate) fn group_of(
     }
 }
 
+/// The group of this process that limits its CPU time, and those above it up to the root of the mount.
+pub(crate) fn own_groups(version: CgroupVersion) -> Option<Vec<PathBuf>> {
+    let text = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let (root, path) = match version {
+        CgroupVersion::V2 => (v2_root().to_owned(), path_of(&text, None)?),
+        CgroupVersion::V1 => {
+            let mount = v1_mounts().into_iter().find(|mount| mount.has("cpu"))?;
+            (mount.point, path_of(&text, Some("cpu"))?)
+        }
+    };
+    let own = root.join(path.trim_start_matches('/'));
+    // In a container the mount can begin at the group itself, whose path is then not below it.
+    let own = if own.is_dir() { own } else { root.clone() };
+    Some(own.ancestors().take_while(|folder| folder.starts_with(&root)).map(Path::to_owned).collect())
+}
+
 /// The path of a controller, or of cgroup v2, in the text of /proc/PID/cgroup.
 fn path_of<'a>(text: &'a str, controller: Option<&str>) -> Option<&'a str> {
     text.lines().find_map(|line| {

@@ -146,18 +146,29 @@ impl Group {
         Ok(())
     }
 
-    /// Whether it has these limits, whoever set them.
-    pub(crate) fn has(&self, limits: &Limits) -> bool {
-        let read = |name: &str| Some(fs::read_to_string(self.file(name)?).ok()?.trim().to_owned());
-        let number = |name: &str| read(name)?.parse::<f64>().ok();
-        let cpus = || match self.version {
-            CgroupVersion::V1 => Some(number("cpu.cfs_quota_us")? / number("cpu.cfs_period_us")?),
+    /// The text of its file `name`.
+    fn read(&self, name: &str) -> Option<String> {
+        Some(fs::read_to_string(self.file(name)?).ok()?.trim().to_owned())
+    }
+
+    /// Cores that its CPU quota allows; `None` without one.
+    fn quota_cpus(&self) -> Option<f64> {
+        let (quota, period) = match self.version {
+            CgroupVersion::V1 => (self.read("cpu.cfs_quota_us")?, self.read("cpu.cfs_period_us")?),
             CgroupVersion::V2 => {
-                let text = read("cpu.max")?;
+                let text = self.read("cpu.max")?;
                 let (quota, period) = text.split_once(' ')?;
-                Some(quota.parse::<f64>().ok()? / period.parse::<f64>().ok()?)
+                (quota.to_owned(), period.to_owned())
             }
         };
+        // No quota is `max`, and -1 in v1.
+        let cpus = quota.parse::<f64>().ok()? / period.parse::<f64>().ok()?;
+        (cpus > 0.0).then_some(cpus)
+    }
+
+    /// Whether it has these limits, whoever set them.
+    pub(crate) fn has(&self, limits: &Limits) -> bool {
+        let number = |name: &str| self.read(name)?.parse::<f64>().ok();
         let memory = || match self.version {
             CgroupVersion::V1 => number("memory.limit_in_bytes"),
             CgroupVersion::V2 => number("memory.max"),
@@ -165,7 +176,7 @@ impl Group {
         // The kernel rounds to a page, and engines to a microsecond of the period.
         let is_near =
             |found: Option<f64>, wanted: f64| found.is_some_and(|found| (found / wanted - 1.0).abs() < 0.01);
-        limits.cpus.is_none_or(|wanted| is_near(cpus(), wanted))
+        limits.cpus.is_none_or(|wanted| is_near(self.quota_cpus(), wanted))
             && limits.memory_bytes.is_none_or(|wanted| is_near(memory(), wanted as f64))
     }
 
@@ -213,6 +224,15 @@ impl Group {
     }
 }
 
+/// Cores that the CPU quotas of the control groups of this process let it use, the least of all above it; `None` without a
+/// quota.
+pub fn quota_cpus() -> Option<f64> {
+    let version = hierarchy::version();
+    let groups = hierarchy::own_groups(version)?;
+    let quota = |directory: PathBuf| Group { version, directories: vec![directory] }.quota_cpus();
+    groups.into_iter().filter_map(quota).reduce(f64::min)
+}
+
 /// The value behind `key` in a file of `key value` lines.
 pub(crate) fn keyed(text: &str, key: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse().ok())
@@ -235,5 +255,21 @@ mod tests {
         assert_eq!(keyed(text, "oom_kill"), Some(3));
         assert_eq!(keyed(text, "oom"), None);
         assert_eq!(keyed("oom_kill x\n", "oom_kill"), None);
+    }
+
+    #[test]
+    fn a_quota_is_read_in_cores() {
+        let folder = tempfile::tempdir().unwrap();
+        let quota = |version, files: &[(&str, &str)]| {
+            files.iter().for_each(|(name, text)| fs::write(folder.path().join(name), text).unwrap());
+            Group { version, directories: vec![folder.path().to_owned()] }.quota_cpus()
+        };
+        assert_eq!(quota(CgroupVersion::V2, &[("cpu.max", "50000 100000\n")]), Some(0.5));
+        assert_eq!(quota(CgroupVersion::V2, &[("cpu.max", "max 100000\n")]), None);
+        let v1 = |us| [("cpu.cfs_quota_us", us), ("cpu.cfs_period_us", "100000\n")];
+        assert_eq!(quota(CgroupVersion::V1, &v1("250000\n")), Some(2.5));
+        assert_eq!(quota(CgroupVersion::V1, &v1("-1\n")), None);
+        let groups = hierarchy::own_groups(hierarchy::version()).unwrap();
+        assert!(groups.iter().all(|group| group.is_dir()), "{groups:?}");
     }
 }

@@ -42,6 +42,8 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
         version: env!("CARGO_PKG_VERSION").into(),
         name,
         cpus: weir_rig::usable_cpus().len() as u32,
+        quota_cpus: weir_rig::quota_cpus(),
+        boot_id: weir_rig::boot_id(),
         pid: std::process::id(),
     };
     let mut work = ShardWork::new(rig, weir);

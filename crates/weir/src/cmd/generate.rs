@@ -5,12 +5,12 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use weir_engine::{EngineError, Gate, LiveSecond, LoadSpec, Progress};
-use weir_lab::agents::prepared_mark;
+use weir_lab::agents::{alive_mark, prepared_mark};
 
 use crate::failure::{Exit, Failure};
 
@@ -34,7 +34,7 @@ pub(crate) struct GenerateArgs {
     #[command(flatten)]
     own: Args,
     /// Says with FILE.prepared that all connections are open, and starts at the time that is in FILE then: nanoseconds of
-    /// CLOCK_MONOTONIC
+    /// CLOCK_MONOTONIC. Ends early if FILE.alive does not change for 3 s
     #[arg(long, value_name = "FILE")]
     gate: Option<PathBuf>,
 }
@@ -43,6 +43,9 @@ pub(crate) struct GenerateArgs {
 pub(crate) fn run(args: GenerateArgs) -> Result<Exit, Failure> {
     let spec: LoadSpec = read_spec(&args.own.spec)?;
     let stop = until_signalled()?;
+    if let Some(gate) = &args.gate {
+        end_without_agent(alive_mark(gate), Arc::clone(&stop))?;
+    }
     let gate = args.gate.map(FileGate);
     let gate: &dyn Gate = gate.as_ref().map_or(&(), |gate| gate);
     let lines = args.own.progress.map(|path| Lines::create(&path)).transpose()?;
@@ -51,6 +54,29 @@ pub(crate) fn run(args: GenerateArgs) -> Result<Exit, Failure> {
         weir_engine::run_behind(gate, &spec, progress, &stop).map_err(|error| engine_failure(&error))?;
     write_whole(&args.own.record, &record)?;
     Ok(Exit::Good)
+}
+
+/// How long the agent may be silent, and how often it is listened to.
+const SILENCE_MAX: Duration = Duration::from_secs(3);
+const LISTEN_EVERY: Duration = Duration::from_millis(250);
+
+/// Ends the load if the agent no longer writes to `mark`: nobody else would end it if the agent were stopped.
+fn end_without_agent(mark: PathBuf, stop: Arc<AtomicBool>) -> Result<(), Failure> {
+    let listen = move || {
+        let (mut last, mut heard) = (None, Instant::now());
+        while !stop.load(Ordering::Acquire) {
+            let written = std::fs::read(&mark).ok();
+            if written != last {
+                (last, heard) = (written, Instant::now());
+            }
+            if heard.elapsed() > SILENCE_MAX {
+                stop.store(true, Ordering::Release);
+            }
+            std::thread::sleep(LISTEN_EVERY);
+        }
+    };
+    let thread = std::thread::Builder::new().name("agent".into()).spawn(listen);
+    thread.map(drop).map_err(|error| Failure::environment(format!("cannot start a thread: {error}"), ""))
 }
 
 /// A gate that another process opens by writing a file.

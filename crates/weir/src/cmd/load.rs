@@ -16,7 +16,7 @@ use weir_document::{AskedRate, Levels, Named, Problem};
 use weir_engine::{ChecksSpec, EngineError, LiveSecond, LoadSpec, Progress, ProtocolSpec, Spacing, TlsSpec};
 use weir_lab::scenario::{Load, Request};
 use weir_lab::{Setting, load_problem};
-use weir_results::{ArrivalModel, Judgement, LoadRecord, Thresholds};
+use weir_results::{ArrivalModel, Judgement, LoadRecord, Thresholds, Usage};
 
 use super::watch::WatchedLoad;
 use crate::failure::{Exit, Failure};
@@ -44,10 +44,13 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     };
     let outcome = match &args.running.on {
         Some(place) => on::run(args, place, &spec, &heard, &stop),
-        None => weir_engine::run(&spec, progress, &stop).map_err(|error| failure(args, &error)),
+        None => {
+            let record = weir_engine::run(&spec, progress, &stop).map_err(|error| failure(args, &error));
+            record.map(|record| (record, None))
+        }
     };
     live.clear();
-    let judged = outcome.map(|record| (judge_alone(&record, &spec), record));
+    let judged = outcome.map(|(record, usage)| (judge_alone(&record, &spec, usage.as_ref()), record));
     if let Some(watched) = watched {
         watched.end(judged.as_ref().ok().map(|(judgement, record)| (record, judgement)));
     }
@@ -77,16 +80,16 @@ fn exit(args: &Args, record: &LoadRecord, was_interrupted: bool) -> Exit {
     }
 }
 
-/// What the generator alone can tell: it sees neither the server's CPU nor the host.
-fn judge_alone(record: &LoadRecord, spec: &LoadSpec) -> Judgement {
+/// What the generator alone can tell: it sees neither the server's CPU nor the host. `usage` is that of the busiest agent.
+fn judge_alone(record: &LoadRecord, spec: &LoadSpec, usage: Option<&Usage>) -> Judgement {
     let evidence = Evidence {
         record,
         data: None,
         origin: None,
-        generator: None,
+        generator: usage,
         counters: None,
         host: None,
-        host_cores: 0,
+        host_cores: weir_rig::usable_cpus().len() as u32,
         busiest: &[],
         limits_applied: true,
         loopback_floor_ns: None,

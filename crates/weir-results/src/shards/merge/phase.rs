@@ -57,8 +57,8 @@ impl Phase {
             let [agent, other] = [first_end, last_start].map(|span| span.agent.to_owned());
             return Err(MergeError::Apart { agent, other });
         }
-        let ends_by_count = shards.iter().any(|shard| shard.ends_by_count);
-        Ok(match ends_by_count {
+        let lengths_differ = shards.iter().any(|shard| shard.lengths_differ);
+        Ok(match lengths_differ {
             // In the common time the whole load was offered: CPU samples and rates belong together.
             false => Self { start_ns: last_start.start_ns, end_ns: first_end.end_ns, duration_s },
             // The count is whole once the last shard has its own, and the rate is that of all this time.

@@ -96,7 +96,8 @@ fn shard(shard: u64) -> ShardRecord {
         clock_offset_ns,
         clock_bound_ns: 20_000,
         planned_start_ns: PLANNED_NS,
-        ends_by_count: false,
+        lengths_differ: false,
+        machine: None,
         record: LoadRecord {
             whole,
             whole_uncertain: 2,
@@ -270,10 +271,10 @@ fn the_phase_is_the_time_common_to_all_on_the_coordinators_clock() {
 }
 
 #[test]
-fn a_load_that_ends_by_count_lasts_until_its_last_shard() {
+fn a_load_that_lengths_differ_lasts_until_its_last_shard() {
     let mut shards = shards(2);
     for (shard, cut_s) in shards.iter_mut().zip([0.5, 0.0]) {
-        shard.ends_by_count = true;
+        shard.lengths_differ = true;
         let record = &mut shard.record;
         record.result.duration_s -= cut_s;
         record.result.rate_per_s = 100.0 / record.result.duration_s;
@@ -423,8 +424,8 @@ fn records_that_do_not_belong_together_are_refused_by_name() {
         "shard `agent-2`: the record of the lateness is missing, but present on shard `agent-0`",
     );
     check_refused(
-        |shard| shard.ends_by_count = true,
-        "shard `agent-2`: the end is a number of requests, but a duration on shard `agent-0`",
+        |shard| shard.lengths_differ = true,
+        "shard `agent-2`: the end is open, but a duration on shard `agent-0`",
     );
     check_refused(
         |shard| shard.record.whole.completed += 1,

@@ -1,25 +1,27 @@
 //! A load over several agents: `weir load URL --on local:4`.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use weir_agent::Look;
 use weir_engine::{LiveSecond, LoadSpec, ShardSpec};
-use weir_lab::agents::{Crew, CrewError, Joining, Place};
-use weir_results::LoadRecord;
+use weir_lab::agents::{Crew, CrewError, Joining, Place, Stop};
+use weir_results::{LoadRecord, Usage};
 use weir_rig::{Binary, Rig, RigError};
 
 use super::super::output::note;
 use super::Args;
 use crate::failure::Failure;
 
-/// Starts the agents, or waits for them, and runs the load over all. `heard` gets the seconds of each agent.
+/// Starts the agents, or waits for them, and runs the load over all. `heard` gets the seconds of each agent; `stop` ends the load
+/// with what there is.
 pub(super) fn run(
     args: &Args,
     place: &Place,
     spec: &LoadSpec,
     heard: &dyn Fn(&str, &LiveSecond),
-    stop: &AtomicBool,
-) -> Result<LoadRecord, Failure> {
+    stop: &Arc<AtomicBool>,
+) -> Result<(LoadRecord, Option<Usage>), Failure> {
     if matches!(place, Place::Namespaces(_)) {
         let message = "--on: agents in network namespaces reach only servers that `weir run` starts there";
         return Err(Failure::wrong_use(message, "use local:N, agents:N or ssh:HOST"));
@@ -42,16 +44,19 @@ pub(super) fn run(
     };
     let mut crew = Crew::start(&rig, &joining, &|words| note(words)).map_err(|error| told(&error))?;
     let names: Vec<String> = crew.agents().iter().map(|agent| agent.name.clone()).collect();
-    let measured = crew.run(spec, stop, &mut |look| {
+    let measured = crew.run(spec, &Stop::EndsEarly(stop), &mut |look| {
         if let Look::Second(place, second) = look {
             heard(&names[place], second);
         }
         Ok::<_, CrewError>(())
     });
-    let record = measured.map(|(record, _)| record).map_err(|error| told(&error));
     drop(crew);
     rig.close().map_err(failed)?;
-    record
+    let (record, measured) = measured.map_err(|error| told(&error))?;
+    let nearest_to_limit = |usage: &&Usage| usage.cpu_share_of_limit.unwrap_or(0.0);
+    let used = measured.iter().filter_map(|of| of.report.usage.as_ref());
+    let usage = used.max_by(|one, other| nearest_to_limit(one).total_cmp(&nearest_to_limit(other)));
+    Ok((record, usage.cloned()))
 }
 
 fn told(error: &CrewError) -> Failure {
