@@ -1,15 +1,20 @@
 //! Where load comes from: `--on`.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
-use weir_document::as_word;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{self, Deserialize, Deserializer, SeqAccess, Visitor};
+use serde::ser::{Serialize, Serializer};
 
 /// The most agents of a run.
 const AGENTS_MAX: u32 = 256;
 
 const FORMS: &str =
     "use local:N, netns:N or agents:N with 1 to 256 agents, like netns:2, or ssh:HOST,HOST with SSH hosts";
+
+const LIST: &str = "a list names the SSH hosts of several agents, like [ssh:host1, ssh:host2]";
 
 /// Where load comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,11 +75,68 @@ impl FromStr for Place {
     }
 }
 
-as_word!(Place, "`local:N`, `netns:N` or `agents:N`, with the number of agents, or `ssh:HOST,HOST`");
+impl Serialize for Place {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Place {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(PlaceVisitor)
+    }
+}
+
+impl JsonSchema for Place {
+    fn schema_name() -> Cow<'static, str> {
+        "Place".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "anyOf": [{ "type": "string" }, { "type": "array", "items": { "type": "string" } }],
+            "description": "`local:N`, `netns:N` or `agents:N`, with the number of agents, `ssh:HOST,HOST`, or a list of \
+                `ssh:HOST`",
+        })
+    }
+}
+
+/// A word, or a list of SSH hosts.
+struct PlaceVisitor;
+
+impl<'de> Visitor<'de> for PlaceVisitor {
+    type Value = Place;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a place like `netns:2` or a list like [ssh:host1, ssh:host2]")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Place, E> {
+        text.parse().map_err(E::custom)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Place, A::Error> {
+        let mut hosts = Vec::new();
+        while let Some(word) = seq.next_element::<String>()? {
+            match word.parse() {
+                Ok(Place::Ssh(more)) => hosts.extend(more),
+                Ok(other) => return Err(de::Error::custom(format!("`{other}` is no SSH host; {LIST}"))),
+                Err(_) => return Err(de::Error::custom(format!("`{word}` is no SSH host; {LIST}"))),
+            }
+        }
+        match hosts.is_empty() {
+            true => Err(de::Error::custom(format!("the list has no SSH host; {LIST}"))),
+            false => hosts_of(hosts).map(Place::Ssh).map_err(de::Error::custom),
+        }
+    }
+}
 
 /// SSH hosts; none may look like an option of it, or like several words.
 fn hosts(text: &str) -> Result<Vec<String>, String> {
-    let hosts: Vec<String> = text.split(',').map(|host| host.trim().to_owned()).collect();
+    hosts_of(text.split(',').map(|host| host.trim().to_owned()).collect())
+}
+
+fn hosts_of(hosts: Vec<String>) -> Result<Vec<String>, String> {
     let is_host = |host: &&String| {
         !host.is_empty()
             && !host.starts_with('-')
@@ -109,5 +171,21 @@ mod tests {
         check("ssh:", Err("`` is not an SSH host"));
         check("ssh:a,-oProxyCommand=x", Err("`-oProxyCommand=x` is not an SSH host"));
         check("k8s", Err("`k8s` is no place for agents"));
+    }
+
+    #[test]
+    fn a_list_names_ssh_hosts() {
+        let read = |text: &str| serde_json::from_str::<Place>(text).map_err(|error| error.to_string());
+        let place = read(r#"["ssh:a", "ssh:me@b,c"]"#).unwrap();
+        assert_eq!(place, Place::Ssh(["a", "me@b", "c"].map(str::to_owned).to_vec()));
+        assert_eq!(serde_json::to_string(&place).unwrap(), r#""ssh:a,me@b,c""#);
+        for (text, expected) in [
+            (r#"["local:2", "ssh:a"]"#, "`local:2` is no SSH host; "),
+            (r#"["a", "b"]"#, "`a` is no SSH host; "),
+            ("[]", "the list has no SSH host; "),
+        ] {
+            let why = read(text).unwrap_err();
+            assert!(why.starts_with(&format!("{expected}{LIST}")), "{why}");
+        }
     }
 }

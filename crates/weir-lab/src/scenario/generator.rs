@@ -9,8 +9,8 @@ use crate::agents::Place;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GeneratorSpec {
-    /// Agents that generate the load together: `local:N` or `netns:N` on this host, `ssh:HOST,HOST` or `agents:N` on other
-    /// machines. Without it, a process of the cell does.
+    /// Agents that generate the load together: `local:N` or `netns:N` on this host, `ssh:HOST,HOST` (or a list of
+    /// `ssh:HOST`) or `agents:N` on other machines. Without it, a process of the cell does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<Place>,
 }
