@@ -76,6 +76,24 @@ fn a_share_of_a_cpu_that_could_not_be_limited_voids_the_cell() {
 }
 
 #[test]
+fn agents_without_control_groups_are_sampled_with_their_generators() {
+    let _host = the_host();
+    let folder = tempfile::tempdir().unwrap();
+    let path = scenario(folder.path(), "[weir]", "");
+    let run = ["run", path.to_str().unwrap(), "--repeats", "1", "--db", "weir.db", "--out", "out", "--json"];
+    let output = finish(weir_as_a_user(folder.path(), &[&run[..], &["--on", "local:2"]].concat()));
+    assert!(matches!(output.status.code(), Some(0 | 1 | 4)), "{}", text(&output.stderr));
+    let result = json(&output);
+    for measurement in measurements(&result, "weir") {
+        let usage = &measurement["usage"]["agent-1"]["cpu_s"];
+        let used_s = usage["user"].as_f64().unwrap() + usage["system"].as_f64().unwrap();
+        let worker_s = measurement["record"]["shards"][0]["generator"]["worker_cpu_s"][0].as_f64().unwrap();
+        // CPU time without control groups counts in ticks of 10 ms.
+        assert!(used_s >= worker_s - 0.03, "{used_s} s of CPU time, of which the worker used {worker_s} s");
+    }
+}
+
+#[test]
 fn a_whole_cpu_is_limited_without_control_groups_too() {
     let (by, applied, reasons, _) = limited_to("cpus: 1");
     assert!(applied, "limited by {by}");

@@ -99,7 +99,7 @@ impl LoadRunner<'_> {
         let mut crew = RefMut::filter_map(crew, |crew| crew.as_mut().map(|(_, crew)| crew))
             .map_err(|_| failed("agents", "no agent has joined", "report this as a bug", ""))?;
         let sampler = Sampler::start(&self.running.iter().collect::<Vec<_>>());
-        crew.processes().iter().for_each(|process| sampler.join(process));
+        crew.processes().iter().for_each(|process| sampler.join_with_all_below(process));
         disturbances.start(&mut self.context(task.name, &sampler))?;
         // Agents report their seconds themselves, so that the generator's file is never there.
         let mut watching = self.watch.map(|watch| watch.begin(task.name, spec, self.dir.join("none.jsonl")));

@@ -12,7 +12,7 @@ use super::network::NetworkReader;
 use super::process_set::{ProcessSet, SetReader};
 use super::processes::ProcessReader;
 use super::series::{PartSeries, Samples, Tick};
-use super::tree::TreeReader;
+use super::tree::{Members, TreeReader};
 use super::{PartReading, PartSample};
 use crate::clock::mono_ns;
 use crate::{Namespace, Running};
@@ -77,8 +77,11 @@ impl Sampler {
     /// Starts sampling `parts`. Everything else on the host is noise.
     pub fn start(parts: &[&Running]) -> Self {
         let series = parts.iter().map(|part| series(part)).collect();
-        let readers =
-            parts.iter().zip(networks(parts)).map(|(part, network)| reader(part, network)).collect();
+        let readers = parts
+            .iter()
+            .zip(networks(parts))
+            .map(|(part, network)| reader(part, network, Members::Session(part.leader())))
+            .collect();
         Self::start_with(series, readers)
     }
 
@@ -157,7 +160,16 @@ impl Sampler {
     /// Adds `part`, which was launched after the start of the sampler. It had used nothing before its launch, so its
     /// samples cover everything from its launch on.
     pub fn join(&self, part: &Running) {
-        let reader = reader(part, part.namespace().map(NetworkReader::new));
+        self.join_as(part, Members::Session(part.leader()));
+    }
+
+    /// The same for a part that starts processes in sessions of their own: without a control group, all below it are sampled.
+    pub fn join_with_all_below(&self, part: &Running) {
+        self.join_as(part, Members::Below(part.leader().pid));
+    }
+
+    fn join_as(&self, part: &Running, members: Members) {
+        let reader = reader(part, part.namespace().map(NetworkReader::new), members);
         let joining = Joining { series: series(part), reader, launched_ns: part.launched_ns() };
         // If the thread has ended, `finish` returns no samples.
         let _ = self.messages.send(Message::Join(Box::new(joining)));
@@ -196,10 +208,11 @@ fn series(part: &Running) -> PartSeries {
     PartSeries { name: part.name().into(), role: part.role(), limit_cpus: part.limit_cpus() }
 }
 
-fn reader(part: &Running, network: Option<NetworkReader>) -> PartReader {
+/// Reads the control group of a part, or `members` without one.
+fn reader(part: &Running, network: Option<NetworkReader>, members: Members) -> PartReader {
     let source = match part.group() {
         Some(group) => Source::Group(Box::new(GroupReader::open(group, part.limit_cpus().is_some()))),
-        None => Source::Tree(TreeReader::new(part.leader())),
+        None => Source::Tree(TreeReader::of(members)),
     };
     PartReader { source, processes: ProcessReader::default(), network }
 }

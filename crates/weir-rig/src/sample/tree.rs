@@ -44,11 +44,6 @@ pub(crate) struct TreeReader {
 }
 
 impl TreeReader {
-    /// Reads the session of a part.
-    pub(crate) fn new(leader: ProcessId) -> Self {
-        Self::of(Members::Session(leader))
-    }
-
     pub(crate) fn of(members: Members) -> Self {
         Self { members, known: (Vec::new(), 0), seen_ticks: BTreeMap::new() }
     }
@@ -116,7 +111,7 @@ mod tests {
     fn what_a_part_used_is_known_after_its_end() {
         let mut child = Command::new("setsid").args(["sleep", "60"]).spawn().unwrap();
         let leader = ProcessId::of(child.id() as i32).unwrap();
-        let mut reader = TreeReader::new(leader);
+        let mut reader = TreeReader::of(Members::Session(leader));
         assert!(cleanup::wait_until(|| reader.sample().0.pids == Some(1)), "it begins a session");
         let before = reader.sample().0;
         assert!(before.memory_bytes.is_some() && before.open_files.is_some(), "{before:?}");
@@ -129,7 +124,7 @@ mod tests {
             (None, None, None, None)
         );
         assert_eq!(
-            TreeReader::new(leader).sample().0,
+            TreeReader::of(Members::Session(leader)).sample().0,
             PartSample::default(),
             "of what was never seen nothing is known"
         );
