@@ -131,7 +131,40 @@ pub fn receiver_3(folder: &Path) -> Started {
     start(&peer("prometheus-3"), &folder, &[], &[], &flags)
 }
 
+/// A Prometheus that receives remote writes from the user `weir` with the password `a` only.
+pub fn receiver_with_password(folder: &Path) -> Started {
+    let web = folder.join("web.yml");
+    // The password by bcrypt.
+    let users = "basic_auth_users: { weir: $2a$06$m0CrhHm10qJ3lXRY.5zDGO3rS2KdeeWLuGmsfGlMfOxih58VYVfxe }\n";
+    std::fs::write(&web, users).unwrap();
+    let web = format!("--web.config.file={}", web.display());
+    let flags = ["--web.enable-remote-write-receiver", "--enable-feature=native-histograms", &web];
+    let prometheus = launch(&peer("prometheus"), folder, &[], &[], &flags);
+    until("Prometheus", || get(prometheus.address, "/-/ready").contains("Unauthorized"));
+    prometheus
+}
+
 fn start(
+    program: &Path,
+    folder: &Path,
+    targets: &[(&str, SocketAddr)],
+    rules: &[PathBuf],
+    flags: &[&str],
+) -> Started {
+    let prometheus = launch(program, folder, targets, rules, flags);
+    // Two scrapes say how far they are apart.
+    for job in targets.iter().map(|(job, _)| *job).chain(["prometheus"]) {
+        let query = format!("/api/v1/query?query=count_over_time(up%7Bjob=%22{job}%22%7D%5B1m%5D)");
+        until(&format!("Prometheus scrapes {job}"), || {
+            let answer: Value = serde_json::from_str(&get(prometheus.address, &query)).unwrap_or_default();
+            let count = answer.pointer("/data/result/0/value/1").and_then(Value::as_str);
+            count.is_some_and(|count| count.parse::<u32>().unwrap() >= 3)
+        });
+    }
+    prometheus
+}
+
+fn launch(
     program: &Path,
     folder: &Path,
     targets: &[(&str, SocketAddr)],
@@ -156,17 +189,7 @@ fn start(
         .arg(format!("--storage.tsdb.path={}", folder.join("prometheus").display()))
         .arg(format!("--web.listen-address={address}"))
         .arg("--log.level=error");
-    let prometheus = Started::new(command, address);
-    // Two scrapes say how far they are apart.
-    for job in targets.iter().map(|(job, _)| *job).chain(["prometheus"]) {
-        let query = format!("/api/v1/query?query=count_over_time(up%7Bjob=%22{job}%22%7D%5B1m%5D)");
-        until(&format!("Prometheus scrapes {job}"), || {
-            let answer: Value = serde_json::from_str(&get(address, &query)).unwrap_or_default();
-            let count = answer.pointer("/data/result/0/value/1").and_then(Value::as_str);
-            count.is_some_and(|count| count.parse::<u32>().unwrap() >= 3)
-        });
-    }
-    prometheus
+    Started::new(command, address)
 }
 
 /// Says of a process what cAdvisor says of a container, from the kernel's own account of its threads.

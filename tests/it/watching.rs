@@ -15,7 +15,7 @@ use serde_json::Value;
 use self::boards::{Query, boards, metrics_of, rules, selectors};
 use self::query::Answers;
 use crate::program::{Origin, finish, free_port, json, text, the_host, the_host_alone, until, wait, weir};
-use crate::prometheus::{receiver, receiver_3, weir_gateway_with_tls};
+use crate::prometheus::{receiver, receiver_3, receiver_with_password, weir_gateway_with_tls};
 
 /// Two gateways under a load whose values count, whatever else runs on the host, and under one whose responses are all
 /// errors.
@@ -237,6 +237,32 @@ fn a_load_alone_is_watched_too_and_a_receiver_that_cannot_take_it_is_told_once()
     check(&["--otlp", &gone], &[&format!("{gone}/v1/metrics"), "check that it runs"]);
     let wrong = format!("{url}/api/v1/nothing");
     check(&["--prometheus-write", &wrong], &["HTTP status 404", "--web.enable-remote-write-receiver"]);
+}
+
+#[test]
+fn credentials_come_from_the_environment() {
+    let _host = the_host();
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let origin = Origin::start(folder, free_port(), &[]);
+    let prometheus = receiver_with_password(folder);
+    let url = format!("http://{}", prometheus.address);
+    let pushed = |headers: &str| {
+        let target = format!("http://{}/ping", origin.address);
+        let mut command =
+            weir(folder, &["load", &target, "-r", "200/s", "-d", "1s", "--prometheus-write", &url]);
+        command.env("WEIR_PROMETHEUS_WRITE_HEADERS", headers);
+        let output = finish(command);
+        (output.status.code(), text(&output.stderr))
+    };
+    let (code, said) = pushed("Authorization=Basic%20d2VpcjphCg");
+    assert!(code == Some(0) && said.contains("HTTP status 401"), "{said}");
+    assert!(said.contains("put credentials into WEIR_PROMETHEUS_WRITE_HEADERS"), "{said}");
+    let (code, said) = pushed("Authorization=Basic%20d2Vpcjph");
+    assert!(code == Some(0) && !said.contains("not written"), "{said}");
+    let (code, said) = pushed("d2VpcjphCg");
+    assert!(code == Some(2) && said.contains("header 1 is not written like name=value"), "{said}");
+    assert!(!said.contains("d2Vp"), "{said}");
 }
 
 #[test]

@@ -72,6 +72,8 @@ impl Client {
     /// Sends `batch` once.
     pub(crate) fn send(&self, batch: &Batch) -> Outcome {
         let request = self.agent.post(&self.output.url).header("User-Agent", "weir");
+        let headers = self.output.headers.iter();
+        let request = headers.fold(request, |request, (name, value)| request.header(name, value));
         let sent = match self.output.protocol {
             Protocol::RemoteWrite(version) => {
                 let (kind, number) = match version {
@@ -155,7 +157,12 @@ fn status_words(status: StatusCode, body: &[u8]) -> String {
 
 fn remedy(protocol: Protocol, status: StatusCode) -> &'static str {
     match (protocol, status.as_u16()) {
-        (_, 401 | 403) => "the receiver requires credentials; push through a proxy that adds them",
+        (Protocol::Otlp, 401 | 403) => {
+            "put credentials into OTEL_EXPORTER_OTLP_HEADERS, like Authorization=Bearer%20TOKEN"
+        }
+        (Protocol::RemoteWrite(_), 401 | 403) => {
+            "put credentials into WEIR_PROMETHEUS_WRITE_HEADERS, like Authorization=Bearer%20TOKEN"
+        }
         (Protocol::RemoteWrite(_), 404 | 405) => {
             "start Prometheus with `--web.enable-remote-write-receiver`, or correct the path of the URL"
         }

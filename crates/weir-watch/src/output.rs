@@ -1,6 +1,9 @@
 //! Where metrics go.
 
-use ureq::http::Uri;
+use std::fmt;
+
+use percent_encoding::percent_decode_str;
+use ureq::http::{HeaderName, HeaderValue, Uri};
 
 use crate::WatchError;
 
@@ -10,10 +13,20 @@ const PROMETHEUS_PATH: &str = "/api/v1/write";
 const OTLP_PATH: &str = "/v1/metrics";
 
 /// A receiver.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Output {
     pub(crate) url: String,
     pub(crate) protocol: Protocol,
+    /// Sent with each request: credentials, a tenant.
+    pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+impl fmt::Debug for Output {
+    /// Without the values of headers, which are secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
+        write!(f, "Output({:?}, {}, headers {names:?})", self.protocol, self.url)
+    }
 }
 
 /// How a receiver is addressed.
@@ -39,7 +52,8 @@ impl Output {
     /// # Errors
     /// If `url` is not an `http://` or `https://` URL with a host.
     pub fn prometheus(url: &str, version: Version) -> Result<Self, WatchError> {
-        Ok(Self { url: with_path(url, PROMETHEUS_PATH)?, protocol: Protocol::RemoteWrite(version) })
+        let (url, protocol) = (with_path(url, PROMETHEUS_PATH)?, Protocol::RemoteWrite(version));
+        Ok(Self { url, protocol, headers: Vec::new() })
     }
 
     /// A receiver of OTLP metrics over HTTP. A URL without a path gets `/v1/metrics`.
@@ -47,7 +61,25 @@ impl Output {
     /// # Errors
     /// As [`Output::prometheus`].
     pub fn otlp(url: &str) -> Result<Self, WatchError> {
-        Ok(Self { url: with_path(url, OTLP_PATH)?, protocol: Protocol::Otlp })
+        Ok(Self { url: with_path(url, OTLP_PATH)?, protocol: Protocol::Otlp, headers: Vec::new() })
+    }
+
+    /// The same with headers for each request, written as OpenTelemetry writes them: `name=value,name=value`, with `%20` and
+    /// the like in values. `variable` is where they are from, for the error.
+    ///
+    /// # Errors
+    /// [`WatchError::Headers`] for the first that is none.
+    pub fn with_headers(mut self, variable: &'static str, text: &str) -> Result<Self, WatchError> {
+        for (place, pair) in text.split(',').enumerate().filter(|(_, pair)| !pair.trim().is_empty()) {
+            // The value may be a secret, so that only its place is named.
+            let wrong = || WatchError::Headers { variable, place: place + 1 };
+            let (name, value) = pair.split_once('=').ok_or_else(wrong)?;
+            let value = percent_decode_str(value.trim()).decode_utf8().map_err(|_| wrong())?;
+            let mut value = HeaderValue::from_str(&value).map_err(|_| wrong())?;
+            value.set_sensitive(true);
+            self.headers.push((name.trim().parse().map_err(|_| wrong())?, value));
+        }
+        Ok(self)
     }
 }
 
@@ -59,6 +91,11 @@ fn with_path(url: &str, path: &str) -> Result<String, WatchError> {
     }
     if uri.host().is_none_or(str::is_empty) {
         return Err(wrong("the URL has no host"));
+    }
+    if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
+        let url = format!("{}://..@{}", uri.scheme_str().unwrap_or_default(), uri.host().unwrap_or_default());
+        let why = "credentials do not belong into the URL, which messages show".to_owned();
+        return Err(WatchError::Url { url, why });
     }
     let has_path = uri.path() != "/" || uri.query().is_some();
     Ok(if has_path { url.to_owned() } else { format!("{}{path}", url.trim_end_matches('/')) })
@@ -81,6 +118,20 @@ mod tests {
     }
 
     #[test]
+    fn headers_are_read_as_opentelemetry_writes_them_and_are_not_shown() {
+        let output = |text: &str| Output::otlp("http://a").unwrap().with_headers("HEADERS", text);
+        let read = output("Authorization=Basic%20d2VpcjphQ, x-scope-orgid=team=a,").unwrap();
+        let pairs: Vec<(&str, &str)> =
+            read.headers.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
+        assert_eq!(pairs, [("authorization", "Basic d2VpcjphQ"), ("x-scope-orgid", "team=a")]);
+        assert!(!format!("{read:?}").contains("d2Vp"), "{read:?}");
+        for text in ["secret", "a=b,se cret=c", "a=%ff"] {
+            let error = output(text).unwrap_err();
+            assert!(error.is_wrong_use() && !error.to_string().contains("secret"), "{error}");
+        }
+    }
+
+    #[test]
     fn what_is_no_url_is_rejected() {
         let check = |url: &str, words: &str| {
             let error = Output::prometheus(url, Version::V1).unwrap_err();
@@ -90,5 +141,6 @@ mod tests {
         check("ftp://a", "does not begin with http://");
         check("/api/v1/write", "does not begin with http://");
         check("http://a b", "not a URL");
+        check("http://me:secret@a/", "http://..@a: credentials do not belong into the URL");
     }
 }

@@ -19,6 +19,18 @@ const THROUGHPUT: &str = "throughput";
 const CPU: &str = "cpu";
 const LATENCIES: [&str; 5] = ["mean", "p50", "p90", "p99", "p999"];
 
+/// Environment variables with headers for each request. Those of OpenTelemetry are its own; the first that is set counts.
+const PROMETHEUS_HEADERS: &str = "WEIR_PROMETHEUS_WRITE_HEADERS";
+const OTLP_HEADERS: [&str; 2] = ["OTEL_EXPORTER_OTLP_METRICS_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS"];
+
+fn with_headers(output: Output, variables: &[&'static str]) -> Result<Output, WatchError> {
+    let set = variables.iter().find_map(|variable| Some((*variable, std::env::var(variable).ok()?)));
+    match set {
+        Some((variable, text)) => output.with_headers(variable, &text),
+        None => Ok(output),
+    }
+}
+
 /// Where metrics are pushed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct WatchArgs {
@@ -51,10 +63,12 @@ impl WatchArgs {
         let mut outputs = Vec::new();
         if let Some(url) = &self.prometheus_write {
             let output = Output::prometheus(url, version);
+            let output = output.and_then(|output| with_headers(output, &[PROMETHEUS_HEADERS]));
             outputs.push(output.map_err(|error| failure("--prometheus-write", &error))?);
         }
         if let Some(url) = &self.otlp {
-            outputs.push(Output::otlp(url).map_err(|error| failure("--otlp", &error))?);
+            let output = Output::otlp(url).and_then(|output| with_headers(output, &OTLP_HEADERS));
+            outputs.push(output.map_err(|error| failure("--otlp", &error))?);
         }
         if outputs.is_empty() {
             return Ok(None);
