@@ -23,7 +23,7 @@ pub use per_core::PerCore;
 pub use saturation::{Maximum, Saturation};
 
 /// Axes that say what the data plane is limited to.
-const LIMIT_PATHS: [&str; 2] = ["limits.data.cpus", "limits.data.memory"];
+pub(crate) const LIMIT_PATHS: [&str; 2] = ["limits.data.cpus", "limits.data.memory"];
 
 /// Closed loads of one kind over their connections and the limits of the data plane.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -225,11 +225,6 @@ fn connections(count: u32) -> String {
 
 fn of_model(points: &[Point], model: ArrivalModel) -> impl Iterator<Item = (usize, &Point)> {
     points.iter().enumerate().filter(move |(_, point)| point.model == model)
-}
-
-/// The row of `gateway` in the point at `place`.
-fn row<'a>(points: &'a [Point], place: usize, gateway: &str) -> Option<&'a Row> {
-    points[place].rows.iter().find(|row| row.gateway == gateway)
 }
 
 fn gather(drafts: &mut Vec<Draft>, kind: Value, place: usize, point: &Point) {

@@ -112,7 +112,7 @@ pub(crate) fn find(measured: &Measured<'_>) -> (Vec<Finding>, Former) {
         let rows =
             findings.iter_mut().flat_map(|finding| &mut finding.tables).flat_map(|table| &mut table.rows);
         for value in rows.flat_map(|row| &mut row.values) {
-            if let Value::Figure { figure } | Value::AtMost { figure } = value {
+            if let Value::Figure { figure } = value {
                 *figure = figure.at_any_look();
             }
         }

@@ -129,6 +129,11 @@ impl Point {
         self.rows.iter().filter(|row| !row.is_direct())
     }
 
+    /// The row of `gateway`, if it has one.
+    pub(crate) fn row(&self, gateway: &str) -> Option<&Row> {
+        self.rows.iter().find(|row| row.gateway == gateway)
+    }
+
     /// The direct baseline.
     pub fn direct(&self) -> Option<&Row> {
         self.rows.iter().find(|row| row.is_direct())

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use weir_analysis::findings::{Better, Column, Finding, Row, Value as Found};
+use weir_analysis::findings::{Better, Column, Finding, Row, Table as Values, Unit, Value as Found};
 use weir_analysis::{Sample, Summary};
 
 use crate::table::{Kind, Table, Value};
@@ -25,14 +25,17 @@ const BEHIND: [(&str, Kind); 9] = [
 pub(crate) fn table(summary: &Summary) -> Table {
     let rows = || {
         let tables = summary.findings.iter().flat_map(|of| of.tables.iter().map(move |table| (of, table)));
-        tables.flat_map(|(of, table)| table.rows.iter().map(move |row| (of, table, row)))
+        tables.flat_map(|(of, table)| (0..table.rows.len()).map(move |place| (of, table, place)))
     };
-    let axes: BTreeSet<&String> = rows().flat_map(|(_, _, row)| row.axes.keys()).collect();
+    let axes: BTreeSet<&String> =
+        rows().flat_map(|(_, table, place)| table.rows[place].axes.keys()).collect();
     let named = |(name, kind): &(&str, Kind)| ((*name).to_owned(), *kind);
     let of_axes = axes.iter().map(|path| (format!("axis.{path}"), Kind::Text));
     let columns = BEFORE.iter().map(named).chain(of_axes).chain(BEHIND.iter().map(named));
-    let values = rows().flat_map(|(finding, table, row)| {
-        let values = table.columns.iter().zip(&row.values);
+    let values = rows().flat_map(|(finding, table, place)| {
+        let row = &table.rows[place];
+        let values = table.columns.iter().zip(&row.values).enumerate();
+        let values = values.filter(move |(at, _)| !is_shown_above(table, place, *at)).map(|(_, of)| of);
         let values = values.filter_map(|(column, value)| behind(column, value));
         let axes = &axes;
         values.map(move |behind| {
@@ -44,6 +47,13 @@ pub(crate) fn table(summary: &Summary) -> Table {
     });
     let rows = values.collect();
     Table { columns: columns.collect(), rows }
+}
+
+/// Whether a column that shows its values once has the same one in the row above.
+fn is_shown_above(table: &Values, place: usize, at: usize) -> bool {
+    let (row, above) = (&table.rows[place], place.checked_sub(1).map(|above| &table.rows[above]));
+    let is_same = |above: &Row| above.gateway == row.gateway && above.values[at] == row.values[at];
+    table.columns[at].unit == Unit::Prose && table.columns[at].once && above.is_some_and(is_same)
 }
 
 fn before(finding: &Finding, row: &Row) -> Vec<Value> {
@@ -71,11 +81,11 @@ fn behind(column: &Column, value: &Found) -> Option<Vec<Value>> {
         }
         Found::Part { part, of } => text = Some(format!("{part} of {of}")),
         Found::Valid { valid, planned, .. } => repeats = Some((*valid, *planned)),
-        Found::Extremes { least, greatest, valid } => {
-            (ends, repeats) = ([Some(*least), Some(*greatest)], Some((usize::from(*valid), 1)));
+        Found::Extremes { least, greatest, .. } => {
+            ends = [Some(*least), Some(*greatest)];
             text = Some("least and greatest".to_owned());
         }
-        Found::Figure { figure } | Found::AtMost { figure } => {
+        Found::Figure { figure } => {
             ends = both(figure.interval);
             repeats = Some((figure.valid, figure.repeats.len()));
             if figure.is_bounded() {
@@ -83,9 +93,6 @@ fn behind(column: &Column, value: &Found) -> Option<Vec<Value>> {
                 text = Some("bounds".to_owned());
             } else if figure.beyond_timeout {
                 text = Some(column.beyond.to_owned());
-            }
-            if matches!(value, Found::AtMost { .. }) {
-                text = Some("at most".to_owned());
             }
         }
     }

@@ -64,7 +64,7 @@ pub struct ShardRecord {
     pub planned_start_ns: u64,
     /// Whether shards may last differently long: the load ends by a number of requests, or was ended early.
     pub lengths_differ: bool,
-    /// What the machine of the agent did meanwhile; `None` if that is the coordinator's, or was not sampled.
+    /// The machine of the agent; `None` if it is unknown.
     pub machine: Option<AgentMachine>,
     /// What the agent measured.
     pub record: LoadRecord,
@@ -75,10 +75,13 @@ pub struct ShardRecord {
 pub struct AgentMachine {
     /// The kernel's id of its boot: agents with the same one share a machine.
     pub boot_id: String,
-    /// Its logical CPUs.
-    pub cores: u32,
-    /// What went to others. What parts of the run used there is not of others.
-    pub share: HostShare,
+    /// Whether it is the coordinator's, which samples it itself.
+    pub is_here: bool,
+    /// Cores that its agents share: its logical CPUs, or the quota of those that the run has started on its own host.
+    pub cores: f64,
+    /// What went to others, without what parts of the run used there; `None` where the agent has not sampled it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<HostShare>,
     /// The busiest processes outside the agent, the busiest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub busiest: Vec<HostProcess>,
@@ -113,7 +116,7 @@ pub struct ShardResult {
     pub verdicts: Verdicts,
     /// What the shard's generator knows about itself, for the verdicts: workers, their CPU time, unsent requests.
     pub generator: GeneratorEvidence,
-    /// The machine of the agent; `None` if that is the coordinator's, or was not sampled.
+    /// The machine of the agent; `None` in records of before, and if it is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<AgentMachine>,
 }

@@ -240,7 +240,6 @@ fn add(all: &mut Vec<Series>, table: &Table, row: &findings::Row) {
     let values = table.columns.iter().zip(&row.values);
     let figures = values.filter_map(|(column, value)| match value {
         Value::Figure { figure } => Some((Measure::of_column(column)?, figure.clone())),
-        Value::AtMost { figure } => Some((Measure::of_column(column)?, figure.as_upper_bound())),
         _ => None,
     });
     let figures: Vec<(Measure, Figure)> = figures.collect();

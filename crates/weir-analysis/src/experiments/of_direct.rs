@@ -29,10 +29,11 @@ pub(super) fn conclude(closed: &[&Point], gateways: &[&str]) -> Vec<String> {
     vec![format!("Share of direct, over all numbers of connections and limits: {}{bound}.", said.join(", "))]
 }
 
-/// The share, and whether the rig limited direct.
+/// The share, or its upper bound, and whether the rig limited direct.
 fn share(row: &Row) -> Option<(f64, bool)> {
     let to_direct = row.ratio_to_direct.as_ref().filter(|to_direct| to_direct.ratio.headline)?;
-    Some((to_direct.ratio.mean?, to_direct.at_most))
+    let known = to_direct.known();
+    Some((known.bounds.high.or(known.mean)?, to_direct.at_most))
 }
 
 fn words((share, at_most): &(f64, bool)) -> String {

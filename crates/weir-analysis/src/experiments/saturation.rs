@@ -8,7 +8,7 @@ use crate::points::conclusions::{by_reason, join, why_no_headline, with_interval
 use crate::points::{Point, Row};
 
 use super::trend::{self, Level};
-use super::{DataLimit, connections, row};
+use super::{DataLimit, connections};
 
 /// What a gateway does with more connections at one limit of its data plane.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -57,7 +57,7 @@ pub(super) fn saturation(
     let (mut steps, mut left_out) = (Vec::new(), Vec::new());
     for point in &limit.closed {
         let connections = points[*point].connections;
-        match step(connections, row(points, *point, gateway), limit) {
+        match step(connections, points[*point].row(gateway), limit) {
             Ok(step) => steps.push(step),
             Err(why) => left_out.push((why, connections.to_string())),
         }

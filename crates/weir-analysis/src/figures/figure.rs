@@ -215,15 +215,13 @@ impl Figure {
         over
     }
 
-    /// The same where the true value is at most this: each repeat is an upper bound, because the rig limited what it is
-    /// compared with.
-    pub(crate) fn as_upper_bound(&self) -> Self {
+    /// The same where the true value is at most this, for these reasons: each repeat is an upper bound.
+    pub(crate) fn as_upper_bound(&self, because: &[Reason]) -> Self {
         let bound = |repeated: &Repeated| {
             let range = Range { low: None, high: repeated.known().high };
-            let reasons = match repeated.reasons.as_slice() {
-                [] => vec![Reason::GeneratorLimited],
-                reasons => reasons.to_vec(),
-            };
+            let mut reasons = [&repeated.reasons, because].concat();
+            reasons.sort();
+            reasons.dedup();
             Repeated { range, reasons, ..*repeated }
         };
         Self::with(self.repeats.iter().map(bound).collect(), self.method)
@@ -427,9 +425,10 @@ mod tests {
     #[test]
     fn an_upper_bound_knows_nothing_of_lower_values() {
         let samples = [4.0, 4.1, 4.2].map(|value| (Sample::Value(value), &[] as &[Reason]));
-        let bound = Figure::of(repeats(&samples)).as_upper_bound();
+        let bound = Figure::of(repeats(&samples)).as_upper_bound(&[Reason::UpstreamLimited]);
         assert!(bound.is_bounded() && !bound.is_valid());
         assert_eq!(bound.bounds.low, None);
+        assert_eq!(bound.reasons(), [(Reason::UpstreamLimited, 3)]);
         assert!(bound.bounds.high.is_some_and(|high| (4.2..4.4).contains(&high)), "{:?}", bound.bounds);
     }
 

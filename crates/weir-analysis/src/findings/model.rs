@@ -210,11 +210,6 @@ pub enum Value {
         /// The value.
         figure: Figure,
     },
-    /// A value over repeats that the true one does not exceed.
-    AtMost {
-        /// The value.
-        figure: Figure,
-    },
     /// The least and the greatest of many values, which is no interval.
     Extremes {
         /// The least.
@@ -478,7 +473,7 @@ impl Value {
                 Sample::Value(value) => Some(*value),
                 Sample::BeyondTimeout | Sample::Missing => None,
             },
-            Self::Figure { figure } | Self::AtMost { figure } => figure.mean,
+            Self::Figure { figure } => figure.mean,
         }
     }
 }

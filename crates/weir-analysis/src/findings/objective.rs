@@ -94,6 +94,5 @@ fn judge(bound: &Bound<'_>, value: &Value) -> Option<ObjectiveResult> {
             value.as_number().map(|number| bound.exactly(number))
         }
         Value::Figure { figure } => Some(bound.judge(figure)),
-        Value::AtMost { figure } => Some(bound.judge(&figure.as_upper_bound())),
     }
 }

@@ -4,7 +4,6 @@ use super::model::{Column, Finding, KEEP, Row, Table, Unit, Value};
 use super::users::of_point;
 use super::{Finder, Former, Measured};
 use crate::experiments::{DataLimit, Experiment};
-use crate::points::baseline::RatioToDirect;
 use crate::points::{self, Point};
 
 pub(super) const FINDER: Finder = Finder { key: "of-direct", columns: &[&SHARES], find };
@@ -15,7 +14,7 @@ const INTRO: &str = "Throughput through each gateway, as share of the same load 
 static SHARES: [Column; 4] = [
     Column::of("limit", "Limit", Unit::Text, KEEP).leading(),
     Column::of("users", "Users", Unit::Count, KEEP).leading(),
-    Column::of("direct", "Direct RPS", Unit::PerSecond, 8).leading(),
+    Column::of("direct_throughput", "Direct RPS", Unit::PerSecond, 8).leading(),
     Column::of("share", "Share of direct", Unit::Share, KEEP).higher().compared("of-direct.share", 0.10),
 ];
 
@@ -44,16 +43,10 @@ fn rows(experiment: &Experiment, points: &[Point]) -> Vec<Row> {
 fn rows_of(limit: &DataLimit, point: &Point) -> Vec<Row> {
     let direct = Value::optional(point.direct().map(|row| &row.throughput_per_s));
     let row = |row: &points::Row| {
-        let share = share(row.ratio_to_direct.as_ref()?);
+        let share = Value::Figure { figure: row.ratio_to_direct.as_ref()?.known() };
         let users = Value::count(point.connections.into());
         let values = vec![Value::text(limit.all_words()), users, direct.clone(), share];
         Some(of_point(point, &row.gateway, values))
     };
     point.gateways().filter_map(row).collect()
-}
-
-/// The share of direct; an upper bound where the rig limited direct.
-pub(super) fn share(to_direct: &RatioToDirect) -> Value {
-    let figure = to_direct.ratio.clone();
-    if to_direct.at_most { Value::AtMost { figure } } else { Value::Figure { figure } }
 }

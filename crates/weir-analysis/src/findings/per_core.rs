@@ -2,20 +2,17 @@
 
 use super::model::{Column, Finding, KEEP, Row, Table, Unit, Value};
 use super::{Finder, Former, Measured};
-use crate::experiments::{DataLimit, Experiment, PerCore};
+use crate::experiments::{DataLimit, Experiment, LIMIT_PATHS, PerCore};
 use crate::figures::figure::Figure;
-use crate::points::axes::of_number;
+use crate::points::Point;
 
 pub(super) const FINDER: Finder = Finder { key: "per-core", columns: &[&LIMIT, &EFFICIENCY], find };
-
-/// The axis of the data plane's CPU limit.
-const CPUS: &str = "limits.data.cpus";
 
 const INTRO: &str = "The maximum throughput at full load over the cores of each CPU limit of the data plane. Highest / lowest \
     limit is the ratio of the highest full limit to the lowest, in the same repeat: 100 % if cores add up.";
 
 static LIMIT: [Column; 2] = [
-    Column::of("limit", "CPU limit", Unit::Text, KEEP),
+    Column::of("limit", "Limit", Unit::Text, KEEP),
     Column::of("rate", "Throughput per core", Unit::PerSecond, KEEP).higher().judged("per-core.rate", 0.10),
 ];
 
@@ -27,16 +24,17 @@ fn find(measured: &Measured<'_>, _: &mut Former) -> Option<Finding> {
     let mut finding = Finding::new(FINDER.key, "Throughput per core", INTRO);
     for experiment in measured.experiments.iter().filter(|experiment| !experiment.per_core.is_empty()) {
         finding.sentences.extend(experiment.per_core.iter().map(|of| of.conclusion.clone()));
-        let mut tables = [by_limit(experiment), efficiency(experiment)];
-        for table in &mut tables {
+        let mut tables = [by_limit(experiment, measured.points), efficiency(experiment)];
+        // Without a CPU limit there is no core to count by.
+        for table in tables.iter_mut().filter(|table| !table.rows.is_empty()) {
             table.caption = experiment.caption(&table.caption, measured.experiments);
         }
-        finding.tables.extend(tables);
+        finding.tables.extend(tables.into_iter().filter(|table| !table.rows.is_empty()));
     }
     (!finding.tables.is_empty()).then_some(finding)
 }
 
-fn by_limit(experiment: &Experiment) -> Table {
+fn by_limit(experiment: &Experiment, points: &[Point]) -> Table {
     let of_gateway = |of: &PerCore| -> Vec<Row> {
         let limits = experiment.limits.iter().zip(&of.per_core_per_s).enumerate();
         let row = |(place, (limit, figure)): (usize, (&DataLimit, &Option<Figure>))| {
@@ -47,9 +45,15 @@ fn by_limit(experiment: &Experiment) -> Table {
                 None if is_counted => Value::Number { number: None, words: Some("not full".to_owned()) },
                 None => Value::Number { number: None, words: None },
             };
+            limit.cpus?;
             let mut axes = experiment.axes.clone();
-            axes.insert(CPUS.to_owned(), of_number(limit.cpus?));
-            let values = vec![Value::text(limit.words()), rate];
+            let of_limit = points[*limit.closed.first()?].axes.iter();
+            axes.extend(
+                of_limit
+                    .filter(|(path, _)| LIMIT_PATHS.contains(&path.as_str()))
+                    .map(|(path, value)| (path.clone(), value.clone())),
+            );
+            let values = vec![Value::text(limit.all_words()), rate];
             Some(Row { gateway: of.gateway.clone(), load: experiment.loads.join(", "), axes, values })
         };
         limits.filter_map(row).collect()

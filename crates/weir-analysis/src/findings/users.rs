@@ -1,7 +1,6 @@
 //! What more users get at each limit of the data plane, as a finding.
 
 use super::model::{Column, Finding, KEEP, Row, Table, Unit, Value};
-use super::of_direct::share;
 use super::{Finder, Former, Measured};
 use crate::experiments::{DataLimit, Experiment};
 use crate::figures::quantity::percent;
@@ -15,7 +14,7 @@ static CLOSED: [Column; 9] = [
     Column::of("throughput", "RPS", Unit::PerSecond, KEEP).higher(),
     Column::of("cpu_share_of_limit", "CPU % range", Unit::Share, KEEP),
     Column::of("cpu_per_request", "CPU per request", Unit::Microseconds, 3).lower(),
-    Column::of("p99", "p99", Unit::Nanoseconds, 2).lower(),
+    Column::of("p99", "p99", Unit::Nanoseconds, 2),
     Column::of("of_direct", "Of direct", Unit::Share, 7).higher(),
     Column::of("valid", "Valid repeats", Unit::Text, 6),
     Column::of("analysis", "Analysis", Unit::Prose, KEEP).once(),
@@ -24,8 +23,8 @@ static CLOSED: [Column; 9] = [
 static OPEN: [Column; 5] = [
     Column::of("limit", "Limit", Unit::Text, KEEP).leading(),
     Column::of("rate", "Offered", Unit::PerSecond, KEEP).leading(),
-    Column::of("p50", "p50", Unit::Nanoseconds, KEEP).lower(),
-    Column::of("p99", "p99", Unit::Nanoseconds, KEEP).lower(),
+    Column::of("open_p50", "p50", Unit::Nanoseconds, KEEP).lower(),
+    Column::of("open_p99", "p99", Unit::Nanoseconds, KEEP).lower(),
     Column::of("valid", "Valid repeats", Unit::Text, 6),
 ];
 
@@ -80,7 +79,7 @@ impl Users<'_> {
             let row = |at: &usize| {
                 let point = &self.points[*at];
                 let mut values = vec![Value::text(limit.all_words()), Value::count(point.connections.into())];
-                values.extend(match row_of(point, gateway) {
+                values.extend(match point.row(gateway) {
                     Some(row) => carried(row),
                     None => [const { Value::Missing }; 6],
                 });
@@ -99,7 +98,7 @@ impl Users<'_> {
         let of_load = |(limit, at): (&DataLimit, &usize)| -> Vec<Row> {
             let point = &self.points[*at];
             let row = |gateway: &&str| {
-                let row = row_of(point, gateway)?;
+                let row = point.row(gateway)?;
                 let latency = |name: &str| Value::optional(row.latency(name));
                 let valid = row.latency("p50").unwrap_or(&row.throughput_per_s);
                 let values = vec![
@@ -129,13 +128,9 @@ fn carried(row: &points::Row) -> [Value; 6] {
         range.unwrap_or(Value::Missing),
         Value::figure(&row.cpu_us_per_request),
         Value::optional(row.latency("p99")),
-        row.ratio_to_direct.as_ref().map_or(Value::Missing, share),
+        row.ratio_to_direct.as_ref().map_or(Value::Missing, |of| Value::Figure { figure: of.known() }),
         Value::valid_of_row(row, &row.throughput_per_s, true),
     ]
-}
-
-pub(super) fn row_of<'a>(point: &'a Point, gateway: &str) -> Option<&'a points::Row> {
-    point.rows.iter().find(|row| row.gateway == gateway)
 }
 
 /// A row of a finding about a gateway at a load point.

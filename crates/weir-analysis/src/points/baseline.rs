@@ -22,6 +22,16 @@ pub struct RatioToDirect {
     pub ratio: Figure,
     /// Whether direct was limited by the rig, so that the true ratio is at most this.
     pub at_most: bool,
+    /// Why direct was limited.
+    #[serde(skip)]
+    limited_by: Vec<Reason>,
+}
+
+impl RatioToDirect {
+    /// What is known of the ratio: an upper bound, with its sampling error, where the rig limited direct.
+    pub fn known(&self) -> Figure {
+        if self.at_most { self.ratio.as_upper_bound(&self.limited_by) } else { self.ratio.clone() }
+    }
 }
 
 /// Added latency by quantile; empty without a direct baseline.
@@ -71,9 +81,10 @@ pub(crate) fn ratio_to_direct(through: &Repeats<'_>, direct: &Repeats<'_>) -> Op
             Repeated { sample, range, reasons: distinct([own.reasons, base.reasons].concat()), ..own }
         })
         .collect();
-    let limited = |repeat: &Repeat<'_>| repeat.reasons(Metric::Throughput).iter().any(by_the_rig);
-    let at_most = pairs.iter().any(|(_, direct)| limited(direct));
-    (!repeated.is_empty()).then(|| RatioToDirect { ratio: Figure::of(repeated).headline_if(true), at_most })
+    let reasons = pairs.iter().flat_map(|(_, direct)| direct.reasons(Metric::Throughput).to_vec());
+    let limited_by = distinct(reasons.filter(by_the_rig).collect());
+    let (ratio, at_most) = (Figure::of(repeated).headline_if(true), !limited_by.is_empty());
+    (!ratio.repeats.is_empty()).then_some(RatioToDirect { ratio, at_most, limited_by })
 }
 
 fn pairs<'a, 'b>(through: &'b Repeats<'a>, direct: &'b Repeats<'a>) -> Vec<(&'b Repeat<'a>, &'b Repeat<'a>)> {

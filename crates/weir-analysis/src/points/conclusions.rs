@@ -143,7 +143,8 @@ fn against_direct(point: &Point) -> Option<String> {
         .filter_map(|row| {
             let to_direct = row.ratio_to_direct.as_ref().filter(|to_direct| to_direct.ratio.headline)?;
             limited |= to_direct.at_most;
-            Some(format!("{} {}", row.gateway, percent(to_direct.ratio.mean?)))
+            let known = to_direct.known();
+            Some(format!("{} {}", row.gateway, percent(known.bounds.high.or(known.mean)?)))
         })
         .collect();
     if said.is_empty() {

@@ -1,7 +1,7 @@
 //! How much noise on the host can have done to a load (`docs/method.md#noise`; the constants are from
 //! `docs/decisions/0024-noise-by-effect.md`).
 
-use weir_results::{AgentMachine, ArrivalModel, HostShare};
+use weir_results::{ArrivalModel, HostShare, ShardResult};
 
 use crate::verdicts::evidence::Evidence;
 
@@ -33,11 +33,11 @@ pub(crate) struct NoiseEstimate {
 
 impl NoiseEstimate {
     /// From the CPU time that others took on this host and on the machines of agents, and the run-queue delay of the rig's
-    /// parts there; `None` if no host was sampled.
+    /// parts there; `None` if no host was sampled. Stalls here and there need not overlap.
     pub(crate) fn of(evidence: &Evidence<'_>) -> Option<Self> {
         match (Self::of_this_host(evidence), Self::of_agents(evidence)) {
             (Some(here), Some(agents)) => Some(Self {
-                stalled: here.stalled.max(agents.stalled),
+                stalled: (here.stalled + agents.stalled).min(1.0),
                 delayed: (here.delayed + agents.delayed).min(1.0),
                 cpu: here.cpu,
                 latency: here.latency.max(agents.latency),
@@ -46,41 +46,47 @@ impl NoiseEstimate {
         }
     }
 
-    fn of_this_host(evidence: &Evidence<'_>) -> Option<Self> {
+    /// The same of this host alone.
+    pub(crate) fn of_this_host(evidence: &Evidence<'_>) -> Option<Self> {
         let cores = f64::from(evidence.host_cores.max(1));
         Some(Self::by(evidence.host?, cores, run_queue_share(evidence), utilization(evidence)))
     }
 
-    /// What others did to the generators on other machines, each with its share of the requests. The gateway is not there, so
-    /// that its CPU time cannot have moved.
+    /// The same of the machine of an agent: what others did to its generator; `None` for one that was not sampled.
+    pub(crate) fn of_agent(shard: &ShardResult, is_queued: bool) -> Option<Self> {
+        let machine = shard.machine.as_ref()?;
+        let own = &shard.generator;
+        let share_of = |seconds: f64| if own.wall_s > 0.0 { seconds / own.wall_s } else { 0.0 };
+        let waited = run_queue_s(shard).map(share_of);
+        let busy = match is_queued {
+            true => share_of(own.worker_cpu_s.iter().copied().fold(0.0, f64::max)),
+            false => UTILIZATION_MAX,
+        };
+        Some(Self::by(machine.share.as_ref()?, machine.cores.max(1.0), waited, busy))
+    }
+
+    /// Each agent with its share of the requests. The gateway is taken to be elsewhere, so that its CPU time cannot have moved.
     fn of_agents(evidence: &Evidence<'_>) -> Option<Self> {
         let is_queued = evidence.record.result.model == ArrivalModel::Open;
         let shards = &evidence.record.shards;
         let scheduled: u64 = shards.iter().map(|shard| shard.requests.scheduled).sum();
-        let estimates = shards.iter().filter_map(|shard| {
-            let AgentMachine { share, cores, .. } = shard.machine.as_ref()?;
-            let own = &shard.generator;
-            let waited_s: f64 = own.worker_runqueue_s.iter().sum();
-            let is_known = !own.worker_runqueue_s.is_empty() && own.wall_s > 0.0;
-            let waited = is_known.then(|| waited_s / own.wall_s);
-            let used_s = own.worker_cpu_s.iter().copied().fold(0.0, f64::max);
-            let busy = if is_queued && own.wall_s > 0.0 { used_s / own.wall_s } else { UTILIZATION_MAX };
-            let weight = shard.requests.scheduled as f64 / scheduled.max(1) as f64;
-            Some((weight, Self::by(share, f64::from((*cores).max(1)), waited, busy)))
-        });
-        estimates
-            .map(|(weight, one)| Self {
-                stalled: weight * one.stalled,
-                delayed: weight * one.delayed,
-                cpu: 0.0,
-                latency: one.latency,
-            })
-            .reduce(|sum, one| Self {
-                stalled: sum.stalled + one.stalled,
-                delayed: sum.delayed + one.delayed,
-                cpu: 0.0,
-                latency: sum.latency.max(one.latency),
-            })
+        let weight = |shard: &ShardResult| shard.requests.scheduled as f64 / scheduled.max(1) as f64;
+        let estimates: Vec<(f64, Self)> = shards
+            .iter()
+            .filter_map(|shard| Some((weight(shard), Self::of_agent(shard, is_queued)?)))
+            .collect();
+        if estimates.is_empty() {
+            return None;
+        }
+        // Without stalls an agent sends more by 1 / (1 - stalled), and the whole load by the weighted mean of these.
+        let more: f64 =
+            estimates.iter().map(|(weight, one)| weight * (1.0 / (1.0 - one.stalled) - 1.0)).sum();
+        Some(Self {
+            stalled: if more.is_finite() { more / (1.0 + more) } else { 1.0 },
+            delayed: estimates.iter().map(|(weight, one)| weight * one.delayed).sum(),
+            cpu: 0.0,
+            latency: estimates.iter().map(|(_, one)| one.latency).fold(0.0, f64::max),
+        })
     }
 
     /// By what others took of a host with `cores`. The parts there waited for a CPU for the share `waited` of the time, if
@@ -98,16 +104,26 @@ impl NoiseEstimate {
     }
 }
 
-/// Run-queue delay of all parts without the pauses by their quotas, over wall time; `None` if that of one is unknown.
+/// Run-queue delay of all parts on this host without the pauses by their quotas, over wall time; `None` if that of one is
+/// unknown.
 fn run_queue_share(evidence: &Evidence<'_>) -> Option<f64> {
     let wall_s = evidence.record.generator.wall_s;
-    let parts = [evidence.data, evidence.origin, evidence.generator];
-    let waited = parts
+    let shards = &evidence.record.shards;
+    let generator = evidence.generator.filter(|_| shards.is_empty());
+    let waited = [evidence.data, evidence.origin, generator]
         .into_iter()
         .flatten()
         .map(|usage| Some((usage.runqueue_s? - usage.throttled_s.unwrap_or(0.0)).max(0.0)));
-    let waited_s: Option<f64> = waited.sum();
+    let is_here = |shard: &&ShardResult| shard.machine.as_ref().is_some_and(|machine| machine.is_here);
+    let of_agents = shards.iter().filter(is_here).map(run_queue_s);
+    let waited_s: Option<f64> = waited.chain(of_agents).sum();
     waited_s.filter(|_| wall_s > 0.0).map(|waited_s| waited_s / wall_s)
+}
+
+/// That of the workers of a shard; `None` where the kernel does not say.
+fn run_queue_s(shard: &ShardResult) -> Option<f64> {
+    let waited_s = &shard.generator.worker_runqueue_s;
+    (!waited_s.is_empty()).then(|| waited_s.iter().sum())
 }
 
 /// That of the busiest part: of its limit in cores, or of one core if that is more, since a quota does not slow down what

@@ -3,6 +3,7 @@
 use weir_results::{Cell, CellOutcome, HostProcess, HostShare, Measurement, Reason};
 
 use crate::figures::quantity::counted;
+use crate::points::conclusions::join;
 
 /// Cores from which on a process is named.
 const NAMED_CORES: f64 = 0.01;
@@ -31,25 +32,52 @@ pub(crate) fn remedy(host: &HostShare) -> &'static str {
     }
 }
 
-/// What disturbed the loads of `cells` that are `host-noise`, over all of them; `None` without any.
-pub fn host_noise(cells: &[Cell]) -> Option<String> {
+/// What disturbed the loads of `cells` that are `host-noise`, over all of them; `None` without any. A host from which others
+/// took more than the share `allowed` was disturbed.
+pub fn host_noise(cells: &[Cell], allowed: f64) -> Option<String> {
     let disturbed: Vec<&Measurement> =
         cells.iter().flat_map(measured).filter(|of| is_disturbed(of)).collect();
     let loads = disturbed.len();
     if loads == 0 {
         return None;
     }
-    let sum = |of: fn(&HostShare) -> f64| disturbed.iter().map(|measured| of(&measured.host)).sum();
-    let host = HostShare { steal: sum(|host| host.steal), others: sum(|host| host.others), idle: 0.0 };
-    let mut named: Vec<Named> = Vec::new();
-    for process in disturbed.iter().filter_map(|of| of.host_usage.as_ref()).flat_map(|usage| &usage.busiest) {
-        Named::add(&mut named, process);
+    let is_noisy = |share: &HostShare| share.steal + share.others > allowed;
+    let (mut named, mut here, mut machines): (Vec<Named>, Vec<HostShare>, Vec<String>) = Default::default();
+    for measurement in disturbed {
+        let mut busiest: Vec<HostProcess> = Vec::new();
+        for shard in &measurement.record.shards {
+            let machine =
+                shard.machine.as_ref().filter(|machine| machine.share.as_ref().is_some_and(is_noisy));
+            let Some(machine) = machine else { continue };
+            busiest.extend(machine.busiest.iter().cloned());
+            if !machines.contains(&shard.agent) {
+                machines.push(shard.agent.clone());
+            }
+        }
+        // A load without a noisy agent was disturbed here, whatever the threshold was.
+        if busiest.is_empty() || is_noisy(&measurement.host) {
+            here.push(measurement.host);
+            busiest.extend(measurement.host_usage.iter().flat_map(|usage| usage.busiest.iter().cloned()));
+        }
+        busiest.iter().for_each(|process| Named::add(&mut named, process));
     }
     named.retain(|name| name.cores >= NAMED_CORES * loads as f64);
     named.sort_by(|one, other| other.cores.total_cmp(&one.cores));
     let busiest = busiest_of(named.iter().take(NAMED).map(|name| name.words(loads)).collect());
+    let sum = |of: fn(&HostShare) -> f64| here.iter().map(of).sum();
+    let host = HostShare { steal: sum(|host| host.steal), others: sum(|host| host.others), idle: 0.0 };
+    let (on, remedy) = match (machines.is_empty(), here.is_empty()) {
+        (true, _) => (String::new(), remedy(&host)),
+        (false, true) => (
+            format!(" on the machines of {}", join(&machines)),
+            "Stop other programs there, or use other machines",
+        ),
+        (false, false) => {
+            (format!(" on this host and on the machines of {}", join(&machines)), remedy(&host))
+        }
+    };
     let loads = counted(loads as u64, "measurement");
-    Some(format!("host noise disturbed {loads}{busiest}. {}", remedy(&host)))
+    Some(format!("host noise{on} disturbed {loads}{busiest}. {remedy}"))
 }
 
 fn measured(cell: &Cell) -> &[Measurement] {

@@ -31,7 +31,7 @@ const IN_FLIGHT_UNANSWERED_MAX: f64 = 0.001;
 pub fn judge(evidence: &Evidence<'_>, thresholds: &Thresholds) -> Judgement {
     let case = Case { e: evidence, t: thresholds, noise: NoiseEstimate::of(evidence) };
     let disturbed = case.host_disturbed();
-    let generator = case.generator_limit(disturbed.is_some());
+    let generator = case.generator_limit();
     let upstream = case.upstream_limit();
     let is_noisy_here = case.this_host_disturbed().is_some();
     let bound = case.bound(generator.as_deref(), upstream.as_deref(), is_noisy_here);
@@ -98,11 +98,15 @@ struct Case<'a> {
     noise: Option<NoiseEstimate>,
 }
 
+/// The share of the machine of an agent that others took; `None` for one that was not sampled.
+fn taken(shard: &ShardResult) -> Option<f64> {
+    let share = shard.machine.as_ref()?.share?;
+    Some(share.steal + share.others)
+}
+
 /// The agents of one machine.
 struct Crowd<'a> {
-    /// `None` is this host.
-    boot_id: Option<&'a str>,
-    cores: u32,
+    machine: &'a AgentMachine,
     agents: u32,
     first: &'a str,
     /// Cores that their threads used or waited for.
@@ -185,12 +189,13 @@ impl Case<'_> {
         })
     }
 
-    /// That requests are late is an effect of noise where there is some.
-    fn generator_limit(&self, is_noisy: bool) -> Option<String> {
+    /// That requests are late is an effect of noise where there is some: on this host for all, on the machine of an agent for
+    /// those of the agent.
+    fn generator_limit(&self) -> Option<String> {
         let by_share = self.at_limit(self.e.generator, "generator");
         by_share
             .or_else(|| match self.open() {
-                true => self.late().filter(|_| !is_noisy).or_else(|| self.unsent()),
+                true => self.late_without_noise().or_else(|| self.unsent()),
                 false => self.busy_worker(),
             })
             .or_else(|| self.crowded())
@@ -206,32 +211,33 @@ impl Case<'_> {
         }
         let mut machines: Vec<Crowd<'_>> = Vec::new();
         for shard in &self.e.record.shards {
-            let machine = shard.machine.as_ref();
-            let boot_id = machine.map(|machine| machine.boot_id.as_str());
-            let at = machines.iter().position(|known| known.boot_id == boot_id).unwrap_or_else(|| {
-                let cores = machine.map_or(self.e.host_cores, |machine| machine.cores);
-                machines.push(Crowd { boot_id, cores, agents: 0, first: &shard.agent, wanted: 0.0 });
-                machines.len() - 1
-            });
+            let Some(machine) = &shard.machine else { continue };
+            let at = machines
+                .iter()
+                .position(|known| known.machine.boot_id == machine.boot_id)
+                .unwrap_or_else(|| {
+                    machines.push(Crowd { machine, agents: 0, first: &shard.agent, wanted: 0.0 });
+                    machines.len() - 1
+                });
             let own = &shard.generator;
             let ready_s: f64 = own.worker_cpu_s.iter().chain(&own.worker_runqueue_s).sum();
             machines[at].agents += 1;
             machines[at].wanted += if own.wall_s > 0.0 { ready_s / own.wall_s } else { 0.0 };
         }
         let is_full = |crowd: &Crowd<'_>| {
-            crowd.agents > 1 && crowd.cores > 0 && crowd.wanted >= self.t.bound_share * f64::from(crowd.cores)
+            let cores = crowd.machine.cores;
+            crowd.agents > 1 && cores > 0.0 && crowd.wanted >= self.t.bound_share * cores
         };
         machines.into_iter().find(is_full).map(|crowd| {
             format!(
-                "{} agents on {} ran or waited for a CPU as {} cores would, and it has {}",
+                "{} agents on {} needed {} cores, and it has {}",
                 crowd.agents,
-                if crowd.boot_id.is_none() {
-                    "this host".to_owned()
-                } else {
-                    format!("the machine of {}", crowd.first)
+                match crowd.machine.is_here {
+                    true => "this host".to_owned(),
+                    false => format!("the machine of {}", crowd.first),
                 },
                 cores(crowd.wanted),
-                crowd.cores
+                number(crowd.machine.cores)
             )
         })
     }
@@ -273,12 +279,12 @@ impl Case<'_> {
     fn late(&self) -> Option<String> {
         let result = &self.e.record.result;
         let late_ns = result.lateness_ns.and_then(|times| times.p99)? as f64;
-        let share_ns = result.latency_ns.p99.map_or(0.0, |p99| p99 as f64 * self.t.lateness_share);
-        let allowed_ns = share_ns.max(self.t.lateness_ns as f64);
+        let allowed_ns = self.allowed_lateness_ns();
         if late_ns <= allowed_ns || self.waited_for_connections(late_ns, allowed_ns) {
-            return self.late_shard(allowed_ns);
+            return self.late_shard(allowed_ns, |_| true);
         }
-        let shard = self.late_shard(allowed_ns).map(|shard| format!("; {shard}")).unwrap_or_default();
+        let shard =
+            self.late_shard(allowed_ns, |_| true).map(|shard| format!("; {shard}")).unwrap_or_default();
         Some(format!(
             "requests were sent late: p99 of the lateness is {} (limit {}, the larger of {} and {} of the latency p99){shard}",
             time_ns(late_ns),
@@ -286,6 +292,28 @@ impl Case<'_> {
             time_ns(self.t.lateness_ns as f64),
             percent(self.t.lateness_share)
         ))
+    }
+
+    fn late_without_noise(&self) -> Option<String> {
+        if self.this_host_disturbed().is_some() {
+            return None;
+        }
+        match self.e.record.shards.iter().any(|shard| self.is_noisy(shard)) {
+            false => self.late(),
+            true => self.late_shard(self.allowed_lateness_ns(), |shard| !self.is_noisy(shard)),
+        }
+    }
+
+    /// Whether others took more of the machine of an agent than is allowed.
+    fn is_noisy(&self, shard: &ShardResult) -> bool {
+        taken(shard).is_some_and(|taken| taken > self.t.disturbed_share)
+    }
+
+    /// Requests may leave as late as a share of the latency that is to be measured.
+    fn allowed_lateness_ns(&self) -> f64 {
+        let p99 = self.e.record.result.latency_ns.p99;
+        let share_ns = p99.map_or(0.0, |p99| p99 as f64 * self.t.lateness_share);
+        share_ns.max(self.t.lateness_ns as f64)
     }
 
     /// How far apart the shards of the load can have started, nanoseconds; zero for one generator.
@@ -311,13 +339,13 @@ impl Case<'_> {
     }
 
     /// The latest agent of several that sent late: among many, its requests are too few to make the whole load late.
-    fn late_shard(&self, allowed_ns: f64) -> Option<String> {
+    fn late_shard(&self, allowed_ns: f64, counts: impl Fn(&ShardResult) -> bool) -> Option<String> {
         let late_ns = |shard: &ShardResult| {
             let late_ns = shard.lateness_ns.and_then(|times| times.p99)? as f64;
             let wait_ns = shard.generator.connection_wait_ns.and_then(|times| times.p99).unwrap_or(0) as f64;
             (late_ns > allowed_ns + if wait_ns > allowed_ns { wait_ns } else { 0.0 }).then_some(late_ns)
         };
-        let shards = self.e.record.shards.iter();
+        let shards = self.e.record.shards.iter().filter(|shard| counts(shard));
         let late = shards.filter_map(|shard| Some((shard, late_ns(shard)?)));
         late.max_by(|one, other| one.1.total_cmp(&other.1)).map(|(shard, late_ns)| {
             format!(
@@ -372,29 +400,28 @@ impl Case<'_> {
 
     /// The machine of an agent of which others took most.
     fn agent_disturbed(&self) -> Option<String> {
-        let shards = self.e.record.shards.iter();
-        let machines = shards.filter_map(|shard| Some((&shard.agent, shard.machine.as_ref()?)));
-        let taken = |machine: &AgentMachine| machine.share.steal + machine.share.others;
-        let (agent, machine) = machines.max_by(|(_, one), (_, other)| taken(one).total_cmp(&taken(other)))?;
-        let estimate = self.noise?;
-        (taken(machine) > self.t.disturbed_share).then(|| {
-            format!(
-                "other processes took {} of the CPU of the machine of agent {agent}: {} steal, {} there (limit {}). They can \
-                 have delayed {} of the requests{}. Stop them, or use another machine",
-                percent(taken(machine)),
-                percent(machine.share.steal),
-                percent(machine.share.others),
-                percent(self.t.disturbed_share),
-                percent(estimate.delayed),
-                host_noise::busiest_words(&machine.busiest)
-            )
-        })
+        let noisy = self.e.record.shards.iter().filter(|shard| self.is_noisy(shard));
+        let shard =
+            noisy.max_by(|one, other| taken(one).unwrap_or(0.0).total_cmp(&taken(other).unwrap_or(0.0)))?;
+        let (machine, estimate) = (shard.machine.as_ref()?, NoiseEstimate::of_agent(shard, self.open())?);
+        let share = machine.share?;
+        Some(format!(
+            "processes outside the rig took {} of the CPU of the machine of agent {}: {} steal, {} there (limit {}). They \
+             can have delayed {} of its requests{}. Stop them, or use another machine",
+            percent(share.steal + share.others),
+            shard.agent,
+            percent(share.steal),
+            percent(share.others),
+            percent(self.t.disturbed_share),
+            percent(estimate.delayed),
+            host_noise::busiest_words(&machine.busiest)
+        ))
     }
 
     fn this_host_disturbed(&self) -> Option<String> {
         let host = self.e.host?;
         let share = host.steal + host.others;
-        let estimate = self.noise?;
+        let estimate = NoiseEstimate::of_this_host(self.e)?;
         (share > self.t.disturbed_share).then(|| {
             format!(
                 "processes outside the rig took {} of the host's CPU: {} steal, {} on this host (limit {}). They can have \

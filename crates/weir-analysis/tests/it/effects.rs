@@ -194,8 +194,9 @@ fn noise_on_the_machine_of_an_agent_delays_what_that_agent_sent() {
         let mut shards = ["a", "b"].map(|agent| ShardResult::of(agent, &load.record, 0, 0));
         shards[1].machine = Some(AgentMachine {
             boot_id: "of-b".into(),
-            cores: 2,
-            share: HostShare { steal: 0.0, others: 0.1, idle: 0.6 },
+            is_here: false,
+            cores: 2.0,
+            share: Some(HostShare { steal: 0.0, others: 0.1, idle: 0.6 }),
             busiest: Vec::new(),
         });
         let own = &mut shards[1].generator;
@@ -210,9 +211,30 @@ fn noise_on_the_machine_of_an_agent_delays_what_that_agent_sent() {
     let said = load.judge().evidence.remove(0);
     assert_eq!(
         said,
-        "other processes took 10.0 % of the CPU of the machine of agent b: 0 % steal, 10.0 % there (limit 2.00 %). They \
-         can have delayed 20.0 % of the requests. Stop them, or use another machine"
+        "processes outside the rig took 10.0 % of the CPU of the machine of agent b: 0 % steal, 10.0 % there (limit \
+         2.00 %). They can have delayed 40.0 % of its requests. Stop them, or use another machine"
     );
+}
+
+#[test]
+fn noise_at_one_agent_does_not_excuse_another_that_sent_late() {
+    let mut load = Load::new(Open);
+    let mut shards = ["late", "noisy"].map(|agent| ShardResult::of(agent, &load.record, 0, 0));
+    let machine = |boot_id: &str, others| AgentMachine {
+        boot_id: boot_id.into(),
+        cores: 2.0,
+        share: Some(HostShare { others, ..HostShare::default() }),
+        ..AgentMachine::default()
+    };
+    shards[0].machine = Some(machine("quiet", 0.0));
+    shards[0].lateness_ns.as_mut().unwrap().p99 = Some(20_000_000);
+    shards[1].machine = Some(machine("noisy", 0.1));
+    load.record.shards = shards.to_vec();
+    let says = |load: &Load, words: &str| load.judge().evidence.iter().any(|said| said.contains(words));
+    assert!(says(&load, "agent late sent late: ") && says(&load, "the machine of agent noisy: "));
+    // Its own noise explains the lateness of an agent.
+    load.record.shards[0].machine = Some(machine("noisy, too", 0.1));
+    assert!(!says(&load, "sent late"));
 }
 
 #[test]
@@ -221,6 +243,9 @@ fn agents_that_want_more_cores_than_their_machine_has_limit_the_load() {
         let mut shard = ShardResult::of("a", &load.record, 0, 0);
         let own = &mut shard.generator;
         (own.wall_s, own.worker_cpu_s, own.worker_runqueue_s) = (10.0, vec![0.5], vec![2.0]);
+        let here =
+            AgentMachine { boot_id: "here".into(), is_here: true, cores: 2.0, ..AgentMachine::default() };
+        shard.machine = Some(here);
         load.record.shards = vec![shard; 18];
     };
     check(Closed, Reason::GeneratorLimited, crowded, [AT_LEAST, AT_MOST, AT_MOST, INVALID, AT_LEAST]);
@@ -234,7 +259,7 @@ fn agents_that_want_more_cores_than_their_machine_has_limit_the_load() {
     let mut load = Load::new(Closed);
     crowded(&mut load);
     let said = load.judge().evidence.remove(0);
-    assert_eq!(said, "18 agents on this host ran or waited for a CPU as 4.50 cores would, and it has 2");
+    assert_eq!(said, "18 agents on this host needed 4.50 cores, and it has 2.00");
 }
 
 #[test]

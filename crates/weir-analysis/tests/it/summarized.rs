@@ -185,7 +185,7 @@ fn a_baseline_that_the_rig_limits_bounds_the_ratio_from_above() {
     let summary = summary(&["weir", "nginx"], None, &cells);
     let ratio = summary.points[0].rows[0].ratio_to_direct.as_ref().unwrap();
     assert!(ratio.at_most && ratio.ratio.headline);
-    let sentence = "Throughput through the gateway is at most this share of direct (direct limited by the rig): weir 50.0 %, nginx 40.0 %.";
+    let sentence = "Throughput through the gateway is at most this share of direct (direct limited by the rig): weir 50.8 %, nginx 40.7 %.";
     assert!(
         summary.points[0].conclusions.contains(&sentence.to_owned()),
         "{:?}",

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use weir_agent::{
-    AgentError, AgentFailure, AgentInfo, Authority, Coordinator, Look, Measured, Order, RoundFailure,
+    AgentError, AgentFailure, AgentInfo, Authority, Coordinator, Hello, Look, Measured, Order, RoundFailure,
     SampleReport, SampleSpan, Sampling, Served, Serving, read_files,
 };
 use weir_engine::{LoadSpec, ShardSpec};
-use weir_results::{AgentMachine, LoadRecord, MergeError, Role, ShardRecord, merge};
+use weir_results::{AgentMachine, HostShare, LoadRecord, MergeError, Role, ShardRecord, Usage, merge};
 use weir_rig::{Binary, Namespace, ProcessSpec, Rig, RigError, Running, boot_id};
 
 use super::ssh::{Hosts, Join};
@@ -317,7 +317,7 @@ impl Crew {
                 false => look(seen).map_err(Ended::Caller),
             }
         });
-        // An agent can have ended by itself before: what was asked for in vain changes nothing but the check.
+        // A stop after the last report changes no counts: the phase is that of all shards then, not the common one.
         let was_ended = end_early.load(Ordering::Relaxed);
         let measured = match measured {
             Ok(measured) => measured,
@@ -381,27 +381,39 @@ struct Seat {
     namespace: Option<Namespace>,
 }
 
-/// The machines of agents, without this host, whose CPU time is sampled here.
+/// The machines of agents, in their order.
 fn machines(agents: &[AgentInfo], measured: &[Measured]) -> Vec<Option<AgentMachine>> {
     let here = boot_id();
     let cores_of = |of: &Measured| of.report.usage.as_ref().map_or(0.0, |usage| usage.cpu_cores);
     let machine = |(agent, own): (&AgentInfo, &Measured)| {
-        let boot_id = agent.hello.boot_id.clone();
-        if boot_id.is_empty() || boot_id == here {
+        let Hello { boot_id, cpus, quota_cpus, .. } = agent.hello.clone();
+        if boot_id.is_empty() {
             return None;
         }
-        let (host, mut share) = (own.report.host.as_ref()?, own.report.others?);
-        let cores = host.core_busy_shares.len().max(1);
-        // Other agents of the run are no others.
-        let beside = agents
-            .iter()
-            .zip(measured)
-            .filter(|(other, of)| other.hello.boot_id == boot_id && of.agent != own.agent);
+        let is_here = boot_id == here;
+        let cores = quota_cpus.filter(|_| is_here).unwrap_or(f64::INFINITY).min(f64::from(cpus));
+        let unsampled = AgentMachine { boot_id, is_here, cores, ..AgentMachine::default() };
+        let sampled = own.report.host.as_ref().zip(own.report.others).filter(|_| !is_here);
+        let Some((host, share)) = sampled else { return Some(unsampled) };
+        // Other agents of the run are no others, and what is named is none of weir's own.
+        let is_beside =
+            |other: &AgentInfo| other.hello.boot_id == unsampled.boot_id && other.name != agent.name;
+        let beside = agents.iter().zip(measured).filter(|(other, _)| is_beside(other));
         let of_run: f64 = beside.map(|(_, of)| cores_of(of)).sum();
-        share.others = (share.others - of_run / cores as f64).max(0.0);
-        Some(AgentMachine { boot_id, cores: cores as u32, share, busiest: host.busiest.clone() })
+        let cores = host.core_busy_shares.len().max(1) as f64;
+        let others = (share.others - of_run / cores).max(0.0);
+        let busiest = host.busiest.iter().filter(|process| process.name != "weir").cloned().collect();
+        Some(AgentMachine { cores, share: Some(HostShare { others, ..share }), busiest, ..unsampled })
     };
     agents.iter().zip(measured).map(machine).collect()
+}
+
+/// What the agent used that was nearest to its CPU limit, or else used most: one at its limit limits the load.
+pub fn nearest_to_limit<'a>(used: impl Iterator<Item = &'a Usage>) -> Option<&'a Usage> {
+    let share = |usage: &Usage| usage.cpu_share_of_limit.unwrap_or(0.0);
+    used.max_by(|one, other| {
+        share(one).total_cmp(&share(other)).then(one.cpu_cores.total_cmp(&other.cpu_cores))
+    })
 }
 
 /// How long a load takes at most, from its start.

@@ -120,8 +120,8 @@ impl<'de> Visitor<'de> for PlaceVisitor {
         while let Some(word) = seq.next_element::<String>()? {
             match word.parse() {
                 Ok(Place::Ssh(more)) => hosts.extend(more),
-                Ok(other) => return Err(de::Error::custom(format!("`{other}` is no SSH host; {LIST}"))),
-                Err(_) => return Err(de::Error::custom(format!("`{word}` is no SSH host; {LIST}"))),
+                Ok(other) => return Err(de::Error::custom(format!("`{other}` is not an SSH host; {LIST}"))),
+                Err(_) => return Err(de::Error::custom(format!("`{word}` is not an SSH host; {LIST}"))),
             }
         }
         match hosts.is_empty() {
@@ -180,8 +180,8 @@ mod tests {
         assert_eq!(place, Place::Ssh(["a", "me@b", "c"].map(str::to_owned).to_vec()));
         assert_eq!(serde_json::to_string(&place).unwrap(), r#""ssh:a,me@b,c""#);
         for (text, expected) in [
-            (r#"["local:2", "ssh:a"]"#, "`local:2` is no SSH host; "),
-            (r#"["a", "b"]"#, "`a` is no SSH host; "),
+            (r#"["local:2", "ssh:a"]"#, "`local:2` is not an SSH host; "),
+            (r#"["a", "b"]"#, "`a` is not an SSH host; "),
             ("[]", "the list has no SSH host; "),
         ] {
             let why = read(text).unwrap_err();

@@ -23,6 +23,7 @@ use super::samplers::Beside;
 use super::service::ServiceParts;
 use super::user_config::total;
 use super::watching::CellWatch;
+use crate::agents::nearest_to_limit;
 use crate::clock::LoadClock;
 use crate::disturb::{Active, Disturbances, LoadContext, OwnRequests, UnusableCounters};
 use crate::scenario::setting::Setting;
@@ -96,7 +97,7 @@ pub(super) struct Generated {
     pub(super) generators: Vec<Part>,
     /// What agents used that the run has not started on this host; they sample themselves.
     pub(super) usage: Vec<(String, Usage)>,
-    /// The boots of their machines, with their parts.
+    /// For each of these agents, the boot of its machine and the name of its part.
     pub(super) agents: Vec<(String, String)>,
     /// Processes of disturbances.
     pub(super) others: Vec<Part>,
@@ -400,14 +401,16 @@ impl LoadRunner<'_> {
         for machine in record.shards.iter_mut().filter_map(|shard| shard.machine.as_mut()) {
             let besides = self.besides.iter().filter(|beside| beside.boot_id == machine.boot_id);
             let used: f64 = besides.filter_map(|beside| Some(usage.get(beside.part())?.cpu_cores)).sum();
-            machine.share.others = (machine.share.others - used / f64::from(machine.cores.max(1))).max(0.0);
+            if let Some(share) = &mut machine.share {
+                share.others = (share.others - used / machine.cores.max(1.0)).max(0.0);
+            }
         }
         let mut judgement = judge(
             &Evidence {
                 record: &record,
                 data: data.as_ref(),
                 origin: origin.as_ref(),
-                generator: busiest(&generators, &usage),
+                generator: nearest_to_limit(generators.iter().filter_map(|part| usage.get(&part.name))),
                 counters: Some(&counters),
                 host: Some(&host),
                 host_cores: host_usage.as_ref().map_or(0, |usage| usage.core_busy_shares.len() as u32),
@@ -458,15 +461,6 @@ impl LoadRunner<'_> {
             .chain(others)
             .collect()
     }
-}
-
-/// What the generator used that was nearest to its limit, or else used most: one that was at its limit limits the load.
-fn busiest<'a>(generators: &[Part], usage: &'a BTreeMap<String, Usage>) -> Option<&'a Usage> {
-    let used = generators.iter().filter_map(|part| usage.get(&part.name));
-    let share = |usage: &Usage| usage.cpu_share_of_limit.unwrap_or(0.0);
-    used.max_by(|one, other| {
-        share(one).total_cmp(&share(other)).then(one.cpu_cores.total_cmp(&other.cpu_cores))
-    })
 }
 
 /// Adds where the CPU time of parts on other hosts is from, and what a request file contains that was not sent. The sentence

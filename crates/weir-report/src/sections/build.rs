@@ -145,7 +145,7 @@ fn notes(run: &Run, summary: &Summary, cells: &[Cell]) -> Vec<String> {
             "weir re-measured loads of {n} cells after host noise or late sends of the generator"
         )),
     };
-    let noise = sharpen(run, summary).into_iter().chain(host_noise(cells));
+    let noise = sharpen(run, summary).into_iter().chain(host_noise(cells, run.thresholds.disturbed_share));
     noise.chain(relaxed_thresholds(run)).chain(summary.missing_added_latency()).chain(again).collect()
 }
 

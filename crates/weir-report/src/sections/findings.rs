@@ -6,7 +6,7 @@ use weir_analysis::findings::{Column as Of, Finding, Row, Table as Values, Unit,
 use weir_analysis::{Sample, Summary, quantity};
 
 use crate::model::{Column, Entry, KEEP, Section, Table};
-use crate::sections::tables::{at_most, errors_of, figure, valid_repeats, without_interval};
+use crate::sections::tables::{errors_of, figure, valid_repeats, without_interval};
 
 /// A section for each finding.
 pub(crate) fn sections(summary: &Summary) -> impl Iterator<Item = Section> {
@@ -103,7 +103,6 @@ fn entry(column: &Of, value: &Value) -> Entry {
             let entry = figure(of, |value| column.words(value));
             if of.beyond_timeout { Entry { text: column.beyond.to_owned(), ..entry } } else { entry }
         }
-        Value::AtMost { figure: of } => at_most(of, |value| column.words(value)),
         Value::Extremes { least, greatest, valid } => extremes(column, *least, *greatest, *valid),
         Value::Valid { .. } => valid_repeats(value),
     };
@@ -111,7 +110,11 @@ fn entry(column: &Of, value: &Value) -> Entry {
 }
 
 fn extremes(column: &Of, least: f64, greatest: f64, valid: bool) -> Entry {
-    let [low, high] = [least, greatest].map(|value| column.words(value));
+    let words = |value: f64| match column.unit {
+        Unit::Share => quantity::percent_of_limit(value),
+        _ => column.words(value),
+    };
+    let [low, high] = [least, greatest].map(words);
     let text = if low == high { high } else { quantity::between(&low, &high) };
     Entry { text, void: !valid, ..Entry::default() }
 }

@@ -119,23 +119,8 @@ fn capacity_row(row: &Row, closed: bool) -> Vec<Entry> {
 
 /// Throughput as share of direct, an upper bound where the rig limited direct.
 fn of_direct(row: &Row) -> Entry {
-    match &row.ratio_to_direct {
-        None => Entry::text("–"),
-        Some(RatioToDirect { ratio, at_most: true }) => at_most(ratio, quantity::percent),
-        Some(RatioToDirect { ratio, at_most: false }) => figure(ratio, quantity::percent),
-    }
-}
-
-/// A value that the true one does not exceed.
-pub(crate) fn at_most(of: &Figure, format: impl Fn(f64) -> String) -> Entry {
-    if let Some(high) = of.bounds.high {
-        return Entry::text(format!("≤ {}", format(high)));
-    }
-    let entry = figure(of, format);
-    match of.mean {
-        Some(_) => Entry { text: format!("≤ {}", entry.text), ..entry },
-        None => entry,
-    }
+    let known = row.ratio_to_direct.as_ref().map(RatioToDirect::known);
+    known.map_or_else(|| Entry::text("–"), |known| figure(&known, quantity::percent))
 }
 
 fn latency(point: &Point, caption: &str) -> Table {

@@ -135,7 +135,8 @@ fn a_long_page_has_contents_and_folds_what_is_long() {
     let (verdict, _) = verdict.split_once("</section>").unwrap();
     assert!(verdict.contains("<details><summary>generator-limited: "), "{verdict}");
     let lines = verdict.matches("<li>").count() - verdict.matches("<details>").count();
-    let notes = [summary.missing_added_latency(), weir_analysis::host_noise(&cells)];
+    let notes =
+        [summary.missing_added_latency(), weir_analysis::host_noise(&cells, run.thresholds.disturbed_share)];
     assert_eq!(lines, summary.problems().len() + notes.iter().flatten().count());
 }
 

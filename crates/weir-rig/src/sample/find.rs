@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use procfs::process::{Stat, all_processes};
+use procfs::process::{Process, Stat, all_processes};
 
 /// All running processes.
 fn stats() -> Vec<Stat> {
@@ -23,14 +23,34 @@ pub(super) fn of_program(name: &str) -> Vec<i32> {
     stats().iter().filter(|stat| is_it(stat)).map(|stat| stat.pid).collect()
 }
 
-/// The process `pid`, and all below it.
+/// The process `pid`, and all below it. The kernel lists the children of each thread; without these lists, all processes of
+/// the host are read.
 pub(super) fn below(pid: i32) -> Vec<i32> {
-    let stats = stats();
-    let mut found: Vec<i32> = stats.iter().filter(|stat| stat.pid == pid).map(|stat| stat.pid).collect();
+    let has_lists = Path::new("/proc/thread-self/children").exists();
+    let all = if has_lists { Vec::new() } else { stats() };
+    let children = |parent: i32| -> Vec<i32> {
+        match has_lists {
+            true => listed_children(parent),
+            false => all.iter().filter(|stat| stat.ppid == parent).map(|stat| stat.pid).collect(),
+        }
+    };
+    let is_running = |pid: &i32| {
+        let stat = Process::new(*pid).and_then(|process| process.stat());
+        stat.is_ok_and(|stat| !matches!(stat.state, 'Z' | 'X'))
+    };
+    let mut found: Vec<i32> = [pid].into_iter().filter(is_running).collect();
     let mut place = 0;
     while let Some(parent) = found.get(place).copied() {
-        found.extend(stats.iter().filter(|stat| stat.ppid == parent).map(|stat| stat.pid));
+        found.extend(children(parent).into_iter().filter(is_running));
         place += 1;
     }
     found
+}
+
+fn listed_children(parent: i32) -> Vec<i32> {
+    let threads = fs::read_dir(format!("/proc/{parent}/task")).into_iter().flatten().flatten();
+    let lists = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    lists
+        .flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<i32>>())
+        .collect()
 }

@@ -18,7 +18,7 @@ pub(crate) enum Members {
     Below(i32),
 }
 
-/// Samples after which processes that weir has not started are looked for again: that reads all processes of the host.
+/// Samples after which the processes of a program are looked for again: that reads all processes of the host.
 /// One that has begun meanwhile brings its CPU time along; one that begins and ends between two looks is missed.
 const LOOK_EVERY: u32 = 10;
 
@@ -51,7 +51,7 @@ impl TreeReader {
     /// The processes, looked for again if it is time.
     fn look(&mut self) -> &[i32] {
         let (known, samples_left) = &mut self.known;
-        if *samples_left == 0 || matches!(self.members, Members::Session(_)) {
+        if *samples_left == 0 || matches!(self.members, Members::Session(_) | Members::Below(_)) {
             *known = self.members.living();
             *samples_left = LOOK_EVERY;
         }

@@ -43,8 +43,9 @@ pub(crate) struct GenerateArgs {
 pub(crate) fn run(args: GenerateArgs) -> Result<Exit, Failure> {
     let spec: LoadSpec = read_spec(&args.own.spec)?;
     let stop = until_signalled()?;
+    let is_alone = Arc::<AtomicBool>::default();
     if let Some(gate) = &args.gate {
-        end_without_agent(alive_mark(gate), Arc::clone(&stop))?;
+        end_without_agent(alive_mark(gate), Arc::clone(&stop), Arc::clone(&is_alone))?;
     }
     let gate = args.gate.map(FileGate);
     let gate: &dyn Gate = gate.as_ref().map_or(&(), |gate| gate);
@@ -52,6 +53,10 @@ pub(crate) fn run(args: GenerateArgs) -> Result<Exit, Failure> {
     let progress: &dyn Progress = lines.as_ref().map_or(&(), |lines| lines);
     let record =
         weir_engine::run_behind(gate, &spec, progress, &stop).map_err(|error| engine_failure(&error))?;
+    if is_alone.load(Ordering::Acquire) {
+        let message = format!("the agent was silent for {} s, and the load was ended", SILENCE_MAX.as_secs());
+        return Err(Failure::environment(message, "check that the agent runs and that its disk has space"));
+    }
     write_whole(&args.own.record, &record)?;
     Ok(Exit::Good)
 }
@@ -60,8 +65,9 @@ pub(crate) fn run(args: GenerateArgs) -> Result<Exit, Failure> {
 const SILENCE_MAX: Duration = Duration::from_secs(3);
 const LISTEN_EVERY: Duration = Duration::from_millis(250);
 
-/// Ends the load if the agent no longer writes to `mark`: nobody else would end it if the agent were stopped.
-fn end_without_agent(mark: PathBuf, stop: Arc<AtomicBool>) -> Result<(), Failure> {
+/// Ends the load, and sets `is_alone`, if the agent no longer writes to `mark`: nobody else would end it if the agent were
+/// stopped.
+fn end_without_agent(mark: PathBuf, stop: Arc<AtomicBool>, is_alone: Arc<AtomicBool>) -> Result<(), Failure> {
     let listen = move || {
         let (mut last, mut heard) = (None, Instant::now());
         while !stop.load(Ordering::Acquire) {
@@ -70,6 +76,7 @@ fn end_without_agent(mark: PathBuf, stop: Arc<AtomicBool>) -> Result<(), Failure
                 (last, heard) = (written, Instant::now());
             }
             if heard.elapsed() > SILENCE_MAX {
+                is_alone.store(true, Ordering::Release);
                 stop.store(true, Ordering::Release);
             }
             std::thread::sleep(LISTEN_EVERY);
@@ -89,13 +96,17 @@ impl Gate for FileGate {
     fn wait(&self, stop: &AtomicBool) -> Option<u64> {
         // Without the mark the agent does not get its start, and the coordinator gives up after a time.
         let _ = std::fs::write(prepared_mark(&self.0), "");
-        while !stop.load(Ordering::Acquire) {
+        loop {
+            // Looked at before the file: a load that got its start and its end at once still has its start.
+            let is_over = stop.load(Ordering::Acquire);
             if let Ok(text) = std::fs::read_to_string(&self.0) {
                 return text.parse().ok();
             }
+            if is_over {
+                return None;
+            }
             std::thread::sleep(LOOK_EVERY);
         }
-        None
     }
 }
 

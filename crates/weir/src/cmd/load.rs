@@ -18,6 +18,7 @@ use weir_lab::scenario::{Load, Request};
 use weir_lab::{Setting, load_problem};
 use weir_results::{ArrivalModel, Judgement, LoadRecord, Thresholds, Usage};
 
+use super::output::note;
 use super::watch::WatchedLoad;
 use crate::failure::{Exit, Failure};
 pub(crate) use args::Args;
@@ -46,15 +47,21 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         Some(place) => on::run(args, place, &spec, &heard, &stop),
         None => {
             let record = weir_engine::run(&spec, progress, &stop).map_err(|error| failure(args, &error));
-            record.map(|record| (record, None))
+            record.map(|record| Some((record, None)))
         }
     };
     live.clear();
-    let judged = outcome.map(|(record, usage)| (judge_alone(&record, &spec, usage.as_ref()), record));
+    let judge =
+        |(record, usage): (LoadRecord, Option<Usage>)| (judge_alone(&record, &spec, usage.as_ref()), record);
+    let judged = outcome.map(|measured| measured.map(judge));
     if let Some(watched) = watched {
-        watched.end(judged.as_ref().ok().map(|(judgement, record)| (record, judgement)));
+        let judged = judged.as_ref().ok().and_then(Option::as_ref);
+        watched.end(judged.map(|(judgement, record)| (record, judgement)));
     }
-    let (judgement, mut record) = judged?;
+    let Some((judgement, mut record)) = judged? else {
+        note("stopped before the load had started");
+        return Ok(Exit::Interrupted);
+    };
     record.result.bound_by = judgement.bound_by;
     record.result.verdicts = judgement.verdicts.clone();
     if args.running.json {
@@ -80,7 +87,7 @@ fn exit(args: &Args, record: &LoadRecord, was_interrupted: bool) -> Exit {
     }
 }
 
-/// What the generator alone can tell: it sees neither the server's CPU nor the host. `usage` is that of the busiest agent.
+/// What the generators can tell: they do not see the server's CPU. `usage` is that of the agent nearest to its CPU limit.
 fn judge_alone(record: &LoadRecord, spec: &LoadSpec, usage: Option<&Usage>) -> Judgement {
     let evidence = Evidence {
         record,

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use weir_agent::Look;
+use weir_agent::{AgentError, Look};
 use weir_engine::{LiveSecond, LoadSpec, ShardSpec};
-use weir_lab::agents::{Crew, CrewError, Joining, Place, Stop};
+use weir_lab::agents::{Crew, CrewError, Joining, Place, Stop, nearest_to_limit};
 use weir_results::{LoadRecord, Usage};
 use weir_rig::{Binary, Rig, RigError};
 
@@ -14,14 +14,14 @@ use super::Args;
 use crate::failure::Failure;
 
 /// Starts the agents, or waits for them, and runs the load over all. `heard` gets the seconds of each agent; `stop` ends the load
-/// with what there is.
+/// with what there is: nothing if it has not started.
 pub(super) fn run(
     args: &Args,
     place: &Place,
     spec: &LoadSpec,
     heard: &dyn Fn(&str, &LiveSecond),
     stop: &Arc<AtomicBool>,
-) -> Result<(LoadRecord, Option<Usage>), Failure> {
+) -> Result<Option<(LoadRecord, Option<Usage>)>, Failure> {
     if matches!(place, Place::Namespaces(_)) {
         let message = "--on: agents in network namespaces reach only servers that `weir run` starts there";
         return Err(Failure::wrong_use(message, "use local:N, agents:N or ssh:HOST"));
@@ -42,7 +42,14 @@ pub(super) fn run(
         ticket: args.running.ticket.clone(),
         stop,
     };
-    let mut crew = Crew::start(&rig, &joining, &|words| note(words)).map_err(|error| told(&error))?;
+    let mut crew = match Crew::start(&rig, &joining, &|words| note(words)) {
+        Ok(crew) => crew,
+        Err(error) if is_stopped(&error) => {
+            rig.close().map_err(failed)?;
+            return Ok(None);
+        }
+        Err(error) => return Err(told(&error)),
+    };
     let names: Vec<String> = crew.agents().iter().map(|agent| agent.name.clone()).collect();
     let measured = crew.run(spec, &Stop::EndsEarly(stop), &mut |look| {
         if let Look::Second(place, second) = look {
@@ -52,11 +59,19 @@ pub(super) fn run(
     });
     drop(crew);
     rig.close().map_err(failed)?;
-    let (record, measured) = measured.map_err(|error| told(&error))?;
-    let nearest_to_limit = |usage: &&Usage| usage.cpu_share_of_limit.unwrap_or(0.0);
-    let used = measured.iter().filter_map(|of| of.report.usage.as_ref());
-    let usage = used.max_by(|one, other| nearest_to_limit(one).total_cmp(&nearest_to_limit(other)));
-    Ok((record, usage.cloned()))
+    match measured {
+        Ok((record, measured)) => {
+            let usage = nearest_to_limit(measured.iter().filter_map(|of| of.report.usage.as_ref()));
+            Ok(Some((record, usage.cloned())))
+        }
+        Err(error) if is_stopped(&error) => Ok(None),
+        Err(error) => Err(told(&error)),
+    }
+}
+
+/// Whether the user has ended the load.
+fn is_stopped(error: &CrewError) -> bool {
+    matches!(error, CrewError::Stopped | CrewError::Agent(AgentError::Stopped))
 }
 
 fn told(error: &CrewError) -> Failure {
