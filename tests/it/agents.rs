@@ -212,9 +212,11 @@ fn the_upstream_runs_on_an_agent_and_is_counted_and_sampled() {
     for gateway in ["weir", "direct"] {
         let all = measurements(&result, gateway);
         assert_eq!(all.len(), 2, "{gateway}");
+        let cores = |measurement: &&Value| measurement["usage"]["origin"]["cpu_cores"].as_f64().unwrap();
+        // The other load takes less than the kernel's tick.
+        assert!(all.iter().any(|measurement| cores(measurement) > 0.0), "{all:?}");
         for measurement in all {
             assert_reconciled(measurement, gateway);
-            assert!(measurement["usage"]["origin"]["cpu_cores"].as_f64().unwrap() > 0.0, "{measurement}");
             let evidence = measurement["judgement"]["evidence"].to_string();
             assert!(evidence.contains("the upstream runs on the agent beside-origin-1"), "{evidence}");
         }

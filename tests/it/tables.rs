@@ -102,12 +102,10 @@ fn a_configuration_of_ones_own_and_two_versions_are_compared_over_users_and_limi
     }
 
     let report = std::fs::read_to_string(folder.path().join("out/report.md")).unwrap();
-    let user_columns = "Users | RPS | CPU % range | CPU per request | p99 | Of direct | Valid repeats | p50 at 300/s | \
-                        p99 at 300/s | Analysis |";
     for columns in [
-        &format!("| Gateway | {user_columns}"),
-        &format!("| Limit | {user_columns}"),
-        "| Limit | Users | Direct RPS | now | before | mine |",
+        "| Gateway | Limit | Users | RPS | CPU % range | CPU per request | p99 | Of direct | Valid repeats | Analysis |",
+        "| Limit | Offered | Gateway | p50 | p99 | Valid repeats |",
+        "| Limit | Users | Direct RPS | Gateway | Share of direct |",
         "| Gateway | Mean RPS, users-4 | CPU % of limit | CPU per request | Peak memory | p50 at 300/s | p99 at 300/s |",
         "| Gateway | Requests | Fails | Avg | Min | Max | Med | Req/s | Failures/s |",
         "| Gateway | 50 % | 66 % | 75 % | 80 % | 90 % | 95 % | 98 % | 99 % | 99.9 % | 99.99 % | 100 % |",
