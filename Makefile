@@ -1,5 +1,10 @@
 # Short targets; anything with an `if` lives in scripts/.
 
+# Half of `target` would be kept for quicker second builds. Who builds with cargo itself has that folder, and keeps it.
+ifeq ($(wildcard target/debug/incremental),)
+export CARGO_INCREMENTAL = 0
+endif
+
 .PHONY: run build test check facts peers peers-all lint fmt fuzz bench profile soak soak-engine upgrades cgroup-v2 acceptance accuracy cost deny clean
 
 # Builds weir and runs the main job: the quickstart, with every gateway that is found here.
