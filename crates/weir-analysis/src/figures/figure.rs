@@ -186,6 +186,13 @@ impl Figure {
         self
     }
 
+    /// The same with an upper bound of at most `most`, or of what was measured if that is more.
+    pub(crate) fn bounded_by(mut self, most: f64) -> Self {
+        let measured = self.repeats.iter().filter_map(Repeated::value).fold(most, f64::max);
+        self.bounds.high = self.bounds.high.map(|high| high.min(measured));
+        self
+    }
+
     /// Takes the headline where the interval reaches further from the mean than `allowed`, as share of `base`; tells
     /// how far.
     pub(crate) fn judge_noise(&mut self, base: f64, allowed: f64) -> Option<f64> {
@@ -430,6 +437,19 @@ mod tests {
         assert_eq!(bound.bounds.low, None);
         assert_eq!(bound.reasons(), [(Reason::UpstreamLimited, 3)]);
         assert!(bound.bounds.high.is_some_and(|high| (4.2..4.4).contains(&high)), "{:?}", bound.bounds);
+    }
+
+    #[test]
+    fn a_bound_stays_below_what_a_limit_allows_unless_more_was_measured() {
+        let figure = |value: f64| {
+            let range = Range { low: Some(0.5 * value), high: Some(2.0 * value) };
+            let reasons = DISTURBED.to_vec();
+            let repeated = Repeated { repeat: 0, sample: Sample::Value(value), reasons, range };
+            Figure::of(vec![repeated]).bounded_by(1.0).bounds
+        };
+        assert_eq!(figure(0.9), Range { low: Some(0.45), high: Some(1.0) });
+        assert_eq!(figure(1.02), Range { low: Some(0.51), high: Some(1.02) });
+        assert_eq!(figure(0.4), Range { low: Some(0.2), high: Some(0.8) });
     }
 
     #[test]

@@ -63,11 +63,13 @@ pub(crate) fn row(repeats: &Repeats<'_>, gateway: &str, planned: usize, context:
         error_share: Figure::of_difference(repeats.iter().map(error_share).collect()),
         errors: repeats.iter().map(ErrorShare::of).collect(),
         cpu_cores: of_data(value::CORES, |usage| Some(usage.cpu_cores)),
+        // A limit that is applied lets no more through, with noise or without.
         cpu_share_of_limit: scaled(
             value::CORES,
             |usage| usage.cpu_share_of_limit,
             |usage| Some(usage.cpu_cores),
-        ),
+        )
+        .bounded_by(1.0),
         cpu_share_range: cpu_range(&repeats.iter().copied().collect::<Vec<_>>()),
         requests: RequestCounts::of(repeats.iter().map(|repeat| &repeat.measurement.record.result)),
         cpu_us_per_request: Figure::of(repeats.iter().map(cpu_us_per_request).collect())
