@@ -114,13 +114,13 @@ fn gateway_with(folder: &Path, origin: SocketAddr, more: &str) -> (Started, Sock
 
 /// A Prometheus that scrapes itself and `targets`, each a job's name and its address, five times a second.
 pub fn prometheus(folder: &Path, targets: &[(&str, SocketAddr)]) -> Started {
-    start(&peer("prometheus"), folder, targets, &[], &[])
+    scraping(launch(&peer("prometheus"), folder, targets, &[], &[]), targets)
 }
 
 /// A Prometheus that receives remote writes too, and evaluates the rules of `rules` each second.
 pub fn receiver(folder: &Path, targets: &[(&str, SocketAddr)], rules: &[PathBuf]) -> Started {
     let flags = ["--web.enable-remote-write-receiver", "--enable-feature=native-histograms"];
-    start(&peer("prometheus"), folder, targets, rules, &flags)
+    scraping(launch(&peer("prometheus"), folder, targets, rules, &flags), targets)
 }
 
 /// A Prometheus 3 that receives remote writes, version 2.0 too, and OTLP below `/api/v1/otlp`.
@@ -128,7 +128,7 @@ pub fn receiver_3(folder: &Path) -> Started {
     let folder = folder.join("prometheus-3");
     std::fs::create_dir(&folder).unwrap();
     let flags = ["--web.enable-remote-write-receiver", "--web.enable-otlp-receiver"];
-    start(&peer("prometheus-3"), &folder, &[], &[], &flags)
+    scraping(launch(&peer("prometheus-3"), &folder, &[], &[], &flags), &[])
 }
 
 /// A Prometheus that receives remote writes from the user `weir` with the password `a` only.
@@ -144,15 +144,8 @@ pub fn receiver_with_password(folder: &Path) -> Started {
     prometheus
 }
 
-fn start(
-    program: &Path,
-    folder: &Path,
-    targets: &[(&str, SocketAddr)],
-    rules: &[PathBuf],
-    flags: &[&str],
-) -> Started {
-    let prometheus = launch(program, folder, targets, rules, flags);
-    // Two scrapes say how far they are apart.
+/// Waits until it has scraped itself and `targets`: two scrapes say how far they are apart.
+fn scraping(prometheus: Started, targets: &[(&str, SocketAddr)]) -> Started {
     for job in targets.iter().map(|(job, _)| *job).chain(["prometheus"]) {
         let query = format!("/api/v1/query?query=count_over_time(up%7Bjob=%22{job}%22%7D%5B1m%5D)");
         until(&format!("Prometheus scrapes {job}"), || {

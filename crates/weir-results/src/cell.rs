@@ -348,6 +348,13 @@ pub struct HostShare {
     pub idle: f64,
 }
 
+impl HostShare {
+    /// What went elsewhere: stolen, or used by processes outside the rig.
+    pub fn taken(&self) -> f64 {
+        self.steal + self.others
+    }
+}
+
 /// What the host did over a phase, beyond [`HostShare`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HostUsage {

@@ -97,7 +97,7 @@ impl NoiseEstimate {
         let others = host.others * cores;
         let stalled = waited.map_or(others, |waited| waited.min(others)) + host.steal * cores;
         let stalled = stalled.min(1.0);
-        let taken_share = host.steal + host.others;
+        let taken_share = host.taken();
         let delayed = (stalled / (1.0 - busy.min(UTILIZATION_MAX))).min(1.0);
         let latency = (LATENCY_PER_SHARE * taken_share).min(1.0);
         Self { stalled, delayed, cpu: noise_margin(taken_share), latency }

@@ -41,7 +41,7 @@ pub fn host_noise(cells: &[Cell], allowed: f64) -> Option<String> {
     if loads == 0 {
         return None;
     }
-    let is_noisy = |share: &HostShare| share.steal + share.others > allowed;
+    let is_noisy = |share: &HostShare| share.taken() > allowed;
     let (mut named, mut here, mut machines): (Vec<Named>, Vec<HostShare>, Vec<String>) = Default::default();
     for measurement in disturbed {
         let mut busiest: Vec<HostProcess> = Vec::new();

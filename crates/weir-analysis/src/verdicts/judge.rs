@@ -33,8 +33,7 @@ pub fn judge(evidence: &Evidence<'_>, thresholds: &Thresholds) -> Judgement {
     let disturbed = case.host_disturbed();
     let generator = case.generator_limit();
     let upstream = case.upstream_limit();
-    let is_noisy_here = case.this_host_disturbed().is_some();
-    let bound = case.bound(generator.as_deref(), upstream.as_deref(), is_noisy_here);
+    let bound = case.bound(generator.as_deref(), upstream.as_deref(), case.is_noisy_here());
     let bound_by = bound.by;
     let overloaded = case.overloaded(bound_by);
 
@@ -100,8 +99,7 @@ struct Case<'a> {
 
 /// The share of the machine of an agent that others took; `None` for one that was not sampled.
 fn taken(shard: &ShardResult) -> Option<f64> {
-    let share = shard.machine.as_ref()?.share?;
-    Some(share.steal + share.others)
+    Some(shard.machine.as_ref()?.share?.taken())
 }
 
 /// The agents of one machine.
@@ -295,13 +293,18 @@ impl Case<'_> {
     }
 
     fn late_without_noise(&self) -> Option<String> {
-        if self.this_host_disturbed().is_some() {
+        if self.is_noisy_here() {
             return None;
         }
         match self.e.record.shards.iter().any(|shard| self.is_noisy(shard)) {
             false => self.late(),
             true => self.late_shard(self.allowed_lateness_ns(), |shard| !self.is_noisy(shard)),
         }
+    }
+
+    /// Whether others took more of this host than is allowed.
+    fn is_noisy_here(&self) -> bool {
+        self.e.host.is_some_and(|host| host.taken() > self.t.disturbed_share)
     }
 
     /// Whether others took more of the machine of an agent than is allowed.
@@ -408,7 +411,7 @@ impl Case<'_> {
         Some(format!(
             "processes outside the rig took {} of the CPU of the machine of agent {}: {} steal, {} there (limit {}). They \
              can have delayed {} of its requests{}. Stop them, or use another machine",
-            percent(share.steal + share.others),
+            percent(share.taken()),
             shard.agent,
             percent(share.steal),
             percent(share.others),
@@ -420,13 +423,12 @@ impl Case<'_> {
 
     fn this_host_disturbed(&self) -> Option<String> {
         let host = self.e.host?;
-        let share = host.steal + host.others;
         let estimate = NoiseEstimate::of_this_host(self.e)?;
-        (share > self.t.disturbed_share).then(|| {
+        self.is_noisy_here().then(|| {
             format!(
                 "processes outside the rig took {} of the host's CPU: {} steal, {} on this host (limit {}). They can have \
                  delayed {} of the requests and moved CPU time per request by {}{}. {}",
-                percent(share),
+                percent(host.taken()),
                 percent(host.steal),
                 percent(host.others),
                 percent(self.t.disturbed_share),
@@ -454,7 +456,7 @@ impl Case<'_> {
             let why = format!(
                 "{} idle, {} used by others, no part saturated",
                 percent(host.idle),
-                percent(host.steal + host.others)
+                percent(host.taken())
             );
             return Bound { by: BoundBy::Host, what: "the host", why };
         }

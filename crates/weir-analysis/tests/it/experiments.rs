@@ -250,6 +250,17 @@ fn repeats_that_scatter_show_no_loss() {
     assert!(said.ends_with(": the intervals show no loss."), "{said}");
 }
 
+/// A run whose generator limits direct at its second load.
+fn limited_direct(benches: &[Bench]) -> Summary {
+    let mut cells: Vec<Cell> = benches.iter().flat_map(Bench::cells).collect();
+    for cell in cells.iter_mut().filter(|cell| cell.key.gateway == DIRECT) {
+        let CellOutcome::Measured { measurements } = &mut cell.outcome else { unreachable!() };
+        measurements[1].judgement.verdicts.throughput = vec![weir_results::Reason::GeneratorLimited];
+        measurements[1].judgement.bounds = None;
+    }
+    summarize(&plan(run(&["weir"], None), &cells), &cells)
+}
+
 #[test]
 fn shares_of_direct_are_told_from_the_least_to_the_greatest() {
     let users = [(4, 5_000.0, 0.99), (8, 6_000.0, 0.99)];
@@ -259,13 +270,7 @@ fn shares_of_direct_are_told_from_the_least_to_the_greatest() {
         experiment(&benches).direct_conclusions,
         ["Share of direct, over all numbers of connections and limits: weir 25.0 % to 30.0 %."]
     );
-    let mut cells: Vec<Cell> = benches.iter().flat_map(Bench::cells).collect();
-    for cell in cells.iter_mut().filter(|cell| cell.key.gateway == DIRECT) {
-        let CellOutcome::Measured { measurements } = &mut cell.outcome else { unreachable!() };
-        measurements[1].judgement.verdicts.throughput = vec![weir_results::Reason::GeneratorLimited];
-        measurements[1].judgement.bounds = None;
-    }
-    let summary = summarize(&plan(run(&["weir"], None), &cells), &cells);
+    let summary = limited_direct(&benches);
     assert_eq!(
         summary.experiments[0].direct_conclusions,
         ["Share of direct, over all numbers of connections and limits: weir 25.0 % to ≤ 30.0 % (≤: the rig \
@@ -297,13 +302,7 @@ fn users_at_each_limit_are_a_finding_with_the_values_of_the_load_points() {
 fn a_share_of_a_limited_direct_is_an_upper_bound_in_its_finding() {
     let users = [(4, 5_000.0, 0.99), (8, 6_000.0, 0.99)];
     let benches = [bench("weir", 0.5, &users), bench(DIRECT, 0.5, &[(4, 20_000.0, 0.0), (8, 20_000.0, 0.0)])];
-    let mut cells: Vec<Cell> = benches.iter().flat_map(Bench::cells).collect();
-    for cell in cells.iter_mut().filter(|cell| cell.key.gateway == DIRECT) {
-        let CellOutcome::Measured { measurements } = &mut cell.outcome else { unreachable!() };
-        measurements[1].judgement.verdicts.throughput = vec![weir_results::Reason::GeneratorLimited];
-        measurements[1].judgement.bounds = None;
-    }
-    let summary = summarize(&plan(run(&["weir"], None), &cells), &cells);
+    let summary = limited_direct(&benches);
     let finding = summary.findings.iter().find(|finding| finding.key == "of-direct").unwrap();
     let shares: Vec<&Value> = finding.tables[0].rows.iter().map(|row| &row.values[3]).collect();
     let [Value::Figure { figure: known }, Value::Figure { figure: bound }] = shares[..] else {

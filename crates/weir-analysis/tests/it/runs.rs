@@ -117,7 +117,7 @@ fn measurement(gateway: &str, load: Load, parts: &[Part]) -> Measurement {
         },
         &Thresholds::default(),
     );
-    if host.steal + host.others > Thresholds::default().disturbed_share {
+    if host.taken() > Thresholds::default().disturbed_share {
         excluded_as_before_0_2(&mut judgement, Reason::HostNoise);
     }
     let open = record.result.model == ArrivalModel::Open;

@@ -65,8 +65,7 @@ pub(crate) fn run(args: GenerateArgs) -> Result<Exit, Failure> {
 const SILENCE_MAX: Duration = Duration::from_secs(3);
 const LISTEN_EVERY: Duration = Duration::from_millis(250);
 
-/// Ends the load, and sets `is_alone`, if the agent no longer writes to `mark`: nobody else would end it if the agent were
-/// stopped.
+/// Ends the load and sets `is_alone` when `mark` has not changed for 3 s. A stopped agent cannot end it.
 fn end_without_agent(mark: PathBuf, stop: Arc<AtomicBool>, is_alone: Arc<AtomicBool>) -> Result<(), Failure> {
     let listen = move || {
         let (mut last, mut heard) = (None, Instant::now());

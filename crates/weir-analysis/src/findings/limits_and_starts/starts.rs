@@ -156,8 +156,7 @@ impl<'a> Started<'a> {
 
     /// Why it does not count.
     fn reasons(&self, thresholds: &Thresholds) -> Vec<Reason> {
-        let is_disturbed =
-            self.start.host.is_some_and(|host| host.steal + host.others > thresholds.disturbed_share);
+        let is_disturbed = self.start.host.is_some_and(|host| host.taken() > thresholds.disturbed_share);
         let mut data = self.cell.parts.iter().filter(|part| part.role == Role::Data);
         let is_unlimited = !data.all(|part| part.limits_applied);
         let reasons = [(Reason::HostNoise, is_disturbed), (Reason::LimitNotApplied, is_unlimited)];

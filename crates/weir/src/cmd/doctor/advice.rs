@@ -41,7 +41,7 @@ pub(super) fn sentences(examination: &Examination, thresholds: &Thresholds) -> V
         sentences.push(format!("weir cannot limit CPU shares and memory here: {why}."));
     }
     if let Some(share) = examination.disturbance {
-        let disturbed = share.steal + share.others;
+        let disturbed = share.taken();
         let limit = thresholds.disturbed_share;
         let used = format!("Other processes used {:.1} % of this host in the last second", disturbed * 100.0);
         sentences.push(match disturbed > limit {
@@ -69,7 +69,7 @@ pub(super) fn sentences(examination: &Examination, thresholds: &Thresholds) -> V
     if !missing.is_empty() {
         sentences.push(format!("Missing gateways: {}.", missing.join(", ")));
     }
-    let taken = examination.disturbance.map_or(0.0, |share| share.steal + share.others);
+    let taken = examination.disturbance.map_or(0.0, |share| share.taken());
     sentences.extend(examination.precision.map(|precision| precision.words(taken)));
     sentences
 }

@@ -76,7 +76,7 @@ pub(super) fn measure(host: &Manifest, watched: Option<HostShare>) -> Result<Hos
             ceiling,
             floor_min_ns: floor.latency_ns.min,
             floor_p50_ns: floor.latency_ns.p50,
-            disturbed_share: watched.map(|share| share.steal + share.others),
+            disturbed_share: watched.map(|share| share.taken()),
         }),
     }
 }
