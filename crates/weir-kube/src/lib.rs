@@ -1,11 +1,22 @@
-//! Talks to a Kubernetes API from a thread that knows no async: server-side apply, deletion, waiting for a condition, and
-//! tokens of service accounts.
+//! Talks to a Kubernetes API from a thread that knows no async: reads, server-side apply, patches, deletion, waiting for a
+//! condition, logs of pods, and tokens of service accounts.
 
+mod context;
+mod log;
+mod objects;
+mod pod;
+
+use std::collections::HashMap;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+pub use context::Context;
+pub use log::LogLines;
+pub use objects::{Object, Selected};
+pub use pod::{PodFailure, PodState, pod_state};
 
 use http::Uri;
 use kube::api::{Api, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams};
@@ -35,8 +46,8 @@ pub enum KubeError {
     /// The connection could not be prepared: a certificate cannot be read, for example.
     #[error("cannot connect to the Kubernetes API at {address}: {why}")]
     Connect {
-        /// The address.
-        address: SocketAddr,
+        /// The address, or the context of the kubeconfig.
+        address: String,
         /// Why.
         why: String,
     },
@@ -55,7 +66,26 @@ pub enum KubeError {
         what: String,
         /// Why.
         why: String,
+        /// The HTTP status; `None` if there was no response.
+        status: Option<u16>,
     },
+}
+
+impl KubeError {
+    /// Whether the API refused the request because the caller lacks a right.
+    pub fn is_forbidden(&self) -> bool {
+        matches!(self, Self::Refused { status: Some(401 | 403), .. })
+    }
+
+    /// Whether the object exists already, or a change of somebody else came first.
+    pub fn is_conflict(&self) -> bool {
+        matches!(self, Self::Refused { status: Some(409), .. })
+    }
+
+    /// Whether the same request may succeed later: the API is not there, or overloaded.
+    pub fn is_transient(&self) -> bool {
+        matches!(self, Self::Refused { status: None | Some(429 | 500..), .. })
+    }
 }
 
 /// How to reach a Kubernetes API.
@@ -90,7 +120,14 @@ pub struct Awaited {
 pub struct Cluster {
     client: Client,
     runtime: Runtime,
+    /// The kinds that were looked up.
+    kinds: Kinds,
+    /// How long requests are repeated while the API is not there.
+    patience: Duration,
 }
+
+/// How each kind is served.
+type Kinds = Arc<Mutex<HashMap<GroupVersionKind, (ApiResource, Scope)>>>;
 
 /// A manifest, and what it is called.
 #[derive(Clone, Debug)]
@@ -112,14 +149,8 @@ impl Cluster {
         timeout: Duration,
         at_start: impl Fn() + Send + Sync + 'static,
     ) -> Result<Self, KubeError> {
-        let failed = |why: String| KubeError::Connect { address: access.address, why };
-        let runtime = Builder::new_multi_thread()
-            .worker_threads(1)
-            .thread_name("kubernetes")
-            .on_thread_start(at_start)
-            .enable_all()
-            .build()
-            .map_err(|error| failed(error.to_string()))?;
+        let address = access.address.to_string();
+        let failed = |why: String| KubeError::Connect { address: address.clone(), why };
         let uri: Uri = format!("https://{}", access.address)
             .parse()
             .map_err(|error: http::uri::InvalidUri| failed(error.to_string()))?;
@@ -134,11 +165,23 @@ impl Cluster {
         config.connect_timeout = Some(timeout);
         config.read_timeout = Some(timeout);
         config.write_timeout = Some(timeout);
+        let runtime = runtime(at_start).map_err(failed)?;
+        Self::start(config, &address, runtime)
+    }
+
+    fn start(config: Config, address: &str, runtime: Runtime) -> Result<Self, KubeError> {
         let client = {
             let _inside = runtime.enter();
-            Client::try_from(config).map_err(|error| failed(in_words(&error)))?
+            Client::try_from(config)
+                .map_err(|error| KubeError::Connect { address: address.to_owned(), why: in_words(&error) })?
         };
-        Ok(Self { client, runtime })
+        Ok(Self { client, runtime, kinds: Kinds::default(), patience: Duration::ZERO })
+    }
+
+    /// Repeats requests for so long while the API is not there, or overloaded.
+    #[must_use]
+    pub fn patient(self, patience: Duration) -> Self {
+        Self { patience, ..self }
     }
 
     /// Applies manifests server-side, and takes over fields that others manage. Neighbours of one kind are applied at the same
@@ -187,7 +230,7 @@ impl Cluster {
                 };
                 if Instant::now() >= deadline {
                     let what = format!("{} {} within {patience:?}", awaited.kind, awaited.name);
-                    return Err(KubeError::Refused { what, why });
+                    return Err(KubeError::Refused { what, why, status: None });
                 }
                 tokio::time::sleep(LOOK_EVERY).await;
             }
@@ -200,7 +243,7 @@ impl Cluster {
     /// [`KubeError::Refused`].
     pub fn token(&self, namespace: &str, account: &str, lifetime: Duration) -> Result<String, KubeError> {
         let what = format!("a token of service account {namespace}/{account}");
-        let failed = |why: String| KubeError::Refused { what: what.clone(), why };
+        let failed = |why: String| KubeError::Refused { what: what.clone(), why, status: None };
         let body = json!({
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenRequest",
@@ -228,11 +271,11 @@ impl Cluster {
             Manifest::read(content).map_err(|why| KubeError::Manifest { number: at + 1, why })
         };
         let manifests: Vec<Manifest> = manifests.iter().enumerate().map(read).collect::<Result<_, _>>()?;
-        let client = self.client.clone();
+        let (client, kinds, until) = (self.client.clone(), Arc::clone(&self.kinds), self.patience);
         let act = Arc::new(act);
         self.run(async move {
             for neighbours in manifests.chunk_by(|one, other| one.kind == other.kind) {
-                let (resource, scope) = served(&client, &neighbours[0], patience).await?;
+                let (resource, scope) = served(&client, &kinds, &neighbours[0], patience.max(until)).await?;
                 let places = Arc::new(Semaphore::new(AT_ONCE));
                 let mut tasks = JoinSet::new();
                 for manifest in neighbours.iter().cloned() {
@@ -241,12 +284,13 @@ impl Cluster {
                     tasks.spawn(async move {
                         // The semaphore is never closed.
                         let _place = places.acquire_owned().await;
-                        act(api, manifest).await
+                        repeated(until, || act(api.clone(), manifest.clone())).await
                     });
                 }
                 while let Some(done) = tasks.join_next().await {
                     done.unwrap_or_else(|error| {
-                        Err(KubeError::Refused { what: "a task".into(), why: error.to_string() })
+                        let why = error.to_string();
+                        Err(KubeError::Refused { what: "a task".into(), why, status: None })
                     })?;
                 }
             }
@@ -293,16 +337,49 @@ fn group_version_kind(api_version: &str, kind: &str) -> GroupVersionKind {
     GroupVersionKind::gvk(group, version, kind)
 }
 
+/// The thread of a connection.
+fn runtime(at_start: impl Fn() + Send + Sync + 'static) -> Result<Runtime, String> {
+    let mut builder = Builder::new_multi_thread();
+    builder.worker_threads(1).thread_name("kubernetes").on_thread_start(at_start).enable_all();
+    builder.build().map_err(|error| error.to_string())
+}
+
+/// Does `act` again while the API is not there, for `patience`.
+async fn repeated<T, W>(patience: Duration, act: impl Fn() -> W) -> Result<T, KubeError>
+where
+    W: Future<Output = Result<T, KubeError>>,
+{
+    const PAUSE: Duration = Duration::from_millis(500);
+    let deadline = Instant::now() + patience;
+    loop {
+        match act().await {
+            Err(error) if error.is_transient() && Instant::now() < deadline => {
+                tokio::time::sleep(PAUSE).await;
+            }
+            done => return done,
+        }
+    }
+}
+
 /// The resource of a manifest's kind; waits for it as long as `patience`.
 async fn served(
     client: &Client,
+    kinds: &Kinds,
     manifest: &Manifest,
     patience: Duration,
 ) -> Result<(ApiResource, Scope), KubeError> {
+    let known = || kinds.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(found) = known().get(&manifest.kind) {
+        return Ok(found.clone());
+    }
     let deadline = Instant::now() + patience;
     loop {
         match pinned_kind(client, &manifest.kind).await {
-            Ok((resource, capabilities)) => return Ok((resource, capabilities.scope)),
+            Ok((resource, capabilities)) => {
+                let found = (resource, capabilities.scope);
+                known().insert(manifest.kind.clone(), found.clone());
+                return Ok(found);
+            }
             Err(error) if Instant::now() >= deadline => {
                 return Err(refused("find the kind of", manifest, &error));
             }
@@ -343,7 +420,15 @@ async fn look(client: &Client, awaited: &Awaited) -> Result<(), String> {
 fn refused(verb: &str, manifest: &Manifest, error: &kube::Error) -> KubeError {
     let place = manifest.namespace.as_ref().map(|namespace| format!("{namespace}/")).unwrap_or_default();
     let what = format!("cannot {verb} {} {place}{}", manifest.kind.kind, manifest.name);
-    KubeError::Refused { what, why: in_words(error) }
+    KubeError::Refused { what, why: in_words(error), status: status_of(error) }
+}
+
+/// The HTTP status with which the API refused; `None` if it did not respond.
+fn status_of(error: &kube::Error) -> Option<u16> {
+    match error {
+        kube::Error::Api(status) => Some(status.code),
+        _ => None,
+    }
 }
 
 /// The error of the API in its own words, or the innermost cause of a failed request.

@@ -97,7 +97,7 @@ fn options(run_id: &str, folder: &Path, cgroups: bool) -> RigOptions {
 }
 
 fn free_address() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    TcpListener::bind("127.0.0.2:0").unwrap().local_addr().unwrap()
 }
 
 /// Waits until `done`; panics with `what` when it never is.

@@ -106,6 +106,7 @@ fn pass_on(mut from: TcpStream, mut to: TcpStream) {
     let _ = from.shutdown(Shutdown::Both);
 }
 
+/// Clients on loopback send from 127.0.0.1, so none of them takes a port of another address before a server binds it.
 fn free_address() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port")
+    TcpListener::bind("127.0.0.2:0").and_then(|listener| listener.local_addr()).expect("a free port")
 }

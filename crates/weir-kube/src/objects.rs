@@ -1,0 +1,216 @@
+//! Reads, creates, patches and deletes objects of any kind.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use serde_json::Value;
+
+use crate::{
+    Cluster, KubeError, LOOK_EVERY, Manifest, TIMEOUT, api, group_version_kind, refused, repeated, served,
+};
+
+/// Which object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Object {
+    /// Group and version, such as `apps/v1`.
+    pub api_version: String,
+    /// The kind.
+    pub kind: String,
+    /// The namespace; `None` for kinds without one.
+    pub namespace: Option<String>,
+    /// The name.
+    pub name: String,
+}
+
+/// Which objects of a kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selected {
+    /// Group and version, such as `apps/v1`.
+    pub api_version: String,
+    /// The kind.
+    pub kind: String,
+    /// The namespace; `None` for kinds without one, and for all namespaces.
+    pub namespace: Option<String>,
+    /// A label selector, such as `app=nginx`.
+    pub labels: String,
+}
+
+impl Object {
+    /// An object in a namespace.
+    pub fn new(api_version: &str, kind: &str, namespace: &str, name: &str) -> Self {
+        let namespace = Some(namespace.to_owned());
+        Self { api_version: api_version.into(), kind: kind.into(), namespace, name: name.into() }
+    }
+
+    /// An object of a kind without namespaces.
+    pub fn global(api_version: &str, kind: &str, name: &str) -> Self {
+        Self { namespace: None, ..Self::new(api_version, kind, "", name) }
+    }
+
+    /// The object that a manifest describes; `None` if it has no kind or name.
+    pub fn of(manifest: &Value) -> Option<Self> {
+        let text = |pointer: &str| manifest.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+        Some(Self {
+            api_version: text("/apiVersion")?,
+            kind: text("/kind")?,
+            namespace: text("/metadata/namespace"),
+            name: text("/metadata/name")?,
+        })
+    }
+
+    fn manifest(&self) -> Manifest {
+        Manifest {
+            kind: group_version_kind(&self.api_version, &self.kind),
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+            content: Value::Null,
+        }
+    }
+}
+
+impl Selected {
+    /// Objects in a namespace.
+    pub fn new(api_version: &str, kind: &str, namespace: &str, labels: &str) -> Self {
+        let namespace = Some(namespace.to_owned());
+        Self { api_version: api_version.into(), kind: kind.into(), namespace, labels: labels.into() }
+    }
+
+    /// Objects in all namespaces, or of a kind without.
+    pub fn everywhere(api_version: &str, kind: &str, labels: &str) -> Self {
+        Self { namespace: None, ..Self::new(api_version, kind, "", labels) }
+    }
+}
+
+impl Cluster {
+    /// The object; `None` if it does not exist.
+    ///
+    /// # Errors
+    /// [`KubeError::Refused`].
+    pub fn get(&self, object: &Object) -> Result<Option<Value>, KubeError> {
+        self.act(object.manifest(), |api, manifest| async move {
+            let found =
+                api.get_opt(&manifest.name).await.map_err(|error| refused("get", &manifest, &error))?;
+            found.map(|found| as_value(&found, &manifest)).transpose()
+        })
+    }
+
+    /// The objects.
+    ///
+    /// # Errors
+    /// [`KubeError::Refused`].
+    pub fn list(&self, selected: &Selected) -> Result<Vec<Value>, KubeError> {
+        let Selected { api_version, kind, namespace, labels } = selected.clone();
+        let object = Object { api_version, kind, namespace: namespace.clone(), name: labels.clone() };
+        let (client, kinds) = (self.client.clone(), Arc::clone(&self.kinds));
+        let (manifest, patience) = (object.manifest(), self.patience);
+        self.run(async move {
+            let (resource, scope) = served(&client, &kinds, &manifest, patience).await?;
+            let api: Api<DynamicObject> = match &namespace {
+                None => Api::all_with(client.clone(), &resource),
+                Some(namespace) => api(&client, &resource, &scope, Some(namespace)),
+            };
+            let params = ListParams::default().labels(&labels);
+            let list =
+                || async { api.list(&params).await.map_err(|error| refused("list", &manifest, &error)) };
+            let found = repeated(patience, list).await?;
+            found.items.iter().map(|item| as_value(item, &manifest)).collect()
+        })
+    }
+
+    /// Creates the object of a manifest.
+    ///
+    /// # Errors
+    /// [`KubeError::Manifest`]; [`KubeError::Refused`], also if it exists already ([`KubeError::is_conflict`]).
+    pub fn create(&self, manifest: &Value) -> Result<Value, KubeError> {
+        let manifest = Manifest::read(manifest).map_err(|why| KubeError::Manifest { number: 1, why })?;
+        self.act(manifest, |api, manifest| async move {
+            let object: DynamicObject = serde_json::from_value(manifest.content.clone())
+                .map_err(|error| KubeError::Manifest { number: 1, why: error.to_string() })?;
+            let made = api.create(&PostParams::default(), &object).await;
+            let made = made.map_err(|error| refused("create", &manifest, &error))?;
+            as_value(&made, &manifest)
+        })
+    }
+
+    /// Merges `change` into the object: lists of containers, ports and so on by their keys, as `kubectl patch` does.
+    /// Kinds that are defined by others know no such keys: there lists are replaced.
+    ///
+    /// # Errors
+    /// [`KubeError::Refused`].
+    pub fn patch(&self, object: &Object, change: &Value) -> Result<Value, KubeError> {
+        let change = change.clone();
+        let is_built_in = !object.api_version.contains('.') || object.api_version.contains(".k8s.io/");
+        self.act(object.manifest(), move |api, manifest| {
+            let change = change.clone();
+            async move {
+                let patch = if is_built_in { Patch::Strategic(&change) } else { Patch::Merge(&change) };
+                let done = api.patch(&manifest.name, &PatchParams::default(), &patch).await;
+                as_value(&done.map_err(|error| refused("patch", &manifest, &error))?, &manifest)
+            }
+        })
+    }
+
+    /// Deletes the object and what belongs to it, and waits until it is gone, as long as `patience`. One that does not exist
+    /// is no error.
+    ///
+    /// # Errors
+    /// [`KubeError::Refused`], also if it is not gone in time.
+    pub fn remove(&self, object: &Object, patience: Duration) -> Result<(), KubeError> {
+        let asked = self.act(object.manifest(), |api, manifest| async move {
+            match api.delete(&manifest.name, &DeleteParams::background()).await {
+                Ok(_) => Ok(()),
+                Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+                Err(error) => Err(refused("delete", &manifest, &error)),
+            }
+        });
+        asked?;
+        let deadline = Instant::now() + patience;
+        while !patience.is_zero() && self.get(object)?.is_some() {
+            if Instant::now() >= deadline {
+                let what = format!("delete {} {}", object.kind, object.name);
+                let why = format!("it still exists after {} s", patience.as_secs());
+                return Err(KubeError::Refused { what, why, status: Some(0) });
+            }
+            std::thread::sleep(LOOK_EVERY * 4);
+        }
+        Ok(())
+    }
+
+    /// Does `act` with the API of an object's kind, and again while the API is not there.
+    fn act<T, W>(
+        &self,
+        manifest: Manifest,
+        act: impl Fn(Api<DynamicObject>, Manifest) -> W + Send + Sync + 'static,
+    ) -> Result<T, KubeError>
+    where
+        T: Send + 'static,
+        W: Future<Output = Result<T, KubeError>> + Send + 'static,
+    {
+        let (client, kinds, patience) = (self.client.clone(), Arc::clone(&self.kinds), self.patience);
+        self.run(async move {
+            let (resource, scope) = served(&client, &kinds, &manifest, patience).await?;
+            let api = api(&client, &resource, &scope, manifest.namespace.as_deref());
+            let once = || {
+                let done = act(api.clone(), manifest.clone());
+                let what = manifest.name.clone();
+                async move {
+                    // Without a limit of its own a connection that nobody answers would hang.
+                    tokio::time::timeout(TIMEOUT, done).await.unwrap_or_else(|_| {
+                        let why = format!("no response within {} s", TIMEOUT.as_secs());
+                        Err(KubeError::Refused { what, why, status: None })
+                    })
+                }
+            };
+            repeated(patience, once).await
+        })
+    }
+}
+
+fn as_value(object: &DynamicObject, manifest: &Manifest) -> Result<Value, KubeError> {
+    serde_json::to_value(object).map_err(|error| KubeError::Refused {
+        what: format!("{} {}", manifest.kind.kind, manifest.name),
+        why: error.to_string(),
+        status: Some(0),
+    })
+}

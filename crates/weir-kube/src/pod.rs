@@ -1,0 +1,158 @@
+//! What the status of a pod says, in words.
+
+use std::net::IpAddr;
+
+use serde_json::Value;
+
+/// What a pod does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PodState {
+    /// It has not started yet; in words what it waits for.
+    Waiting(String),
+    /// All its containers run, at this address.
+    Running(IpAddr),
+    /// All its containers have ended well.
+    Succeeded,
+    /// It cannot start, or a container has ended.
+    Failed(PodFailure),
+}
+
+/// Why a pod does not run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodFailure {
+    /// The reason as Kubernetes names it: `OOMKilled`, `Evicted`, `Unschedulable`, `ErrImagePull`.
+    pub reason: String,
+    /// The container; `None` if the whole pod is concerned.
+    pub container: Option<String>,
+    /// What Kubernetes says about it; empty if nothing.
+    pub message: String,
+    /// Whether it may still start, as long as nobody gives up: there is no room, or the image cannot be pulled.
+    pub may_start: bool,
+}
+
+impl std::fmt::Display for PodFailure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if let Some(container) = &self.container {
+            write!(f, "container {container}: ")?;
+        }
+        f.write_str(&self.reason)?;
+        match self.message.trim() {
+            "" => Ok(()),
+            message => write!(f, ": {message}"),
+        }
+    }
+}
+
+/// Reasons for which a container does not start.
+const CANNOT_START: [&str; 8] = [
+    "ErrImagePull",
+    "ImagePullBackOff",
+    "ErrImageNeverPull",
+    "InvalidImageName",
+    "CreateContainerConfigError",
+    "CreateContainerError",
+    "RunContainerError",
+    "CrashLoopBackOff",
+];
+
+/// What the status of a pod says. A container that was restarted counts as ended.
+pub fn pod_state(pod: &Value) -> PodState {
+    let status = &pod["status"];
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let phase = status["phase"].as_str().unwrap_or_default();
+    let containers = || {
+        let of = |list: &str| status[list].as_array().cloned().unwrap_or_default();
+        of("initContainerStatuses").into_iter().chain(of("containerStatuses"))
+    };
+    let failed = |reason: String, container: Option<String>, message: String, may_start: bool| {
+        PodState::Failed(PodFailure { reason, container, message, may_start })
+    };
+    for container in containers() {
+        let name = Some(text(&container["name"]));
+        let ended = [&container["state"]["terminated"], &container["lastState"]["terminated"]];
+        let ended = ended.into_iter().find(|state| state["exitCode"].as_i64().is_some_and(|code| code != 0));
+        if let Some(ended) = ended {
+            let code = ended["exitCode"].as_i64().unwrap_or_default();
+            let reason = match ended["reason"].as_str() {
+                None | Some("Error") => format!("it ended with exit code {code}"),
+                Some(reason) => format!("{reason} (exit code {code})"),
+            };
+            return failed(reason, name, text(&ended["message"]), false);
+        }
+        let waiting = &container["state"]["waiting"];
+        if waiting["reason"].as_str().is_some_and(|reason| CANNOT_START.contains(&reason)) {
+            return failed(text(&waiting["reason"]), name, text(&waiting["message"]), true);
+        }
+    }
+    match phase {
+        "Succeeded" => return PodState::Succeeded,
+        "Failed" => {
+            let reason = Some(text(&status["reason"])).filter(|reason| !reason.is_empty());
+            return failed(reason.unwrap_or_else(|| "Failed".into()), None, text(&status["message"]), false);
+        }
+        _ => {}
+    }
+    let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
+    let unscheduled = |of: &&Value| of["type"] == "PodScheduled" && of["status"] == "False";
+    if let Some(condition) = conditions.iter().find(unscheduled) {
+        return failed(text(&condition["reason"]), None, text(&condition["message"]), true);
+    }
+    let runs = |container: &Value| !container["state"]["running"].is_null();
+    let declared = pod["spec"]["containers"].as_array().map_or(0, Vec::len);
+    let running =
+        status["containerStatuses"].as_array().map_or(0, |all| all.iter().filter(|of| runs(of)).count());
+    if let (true, Ok(address)) = (running == declared && declared > 0, text(&status["podIP"]).parse()) {
+        return PodState::Running(address);
+    }
+    let waiting = containers().find_map(|of| of["state"]["waiting"]["reason"].as_str().map(str::to_owned));
+    PodState::Waiting(waiting.unwrap_or_else(|| "it is not scheduled yet".into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn pod(status: Value) -> Value {
+        json!({ "spec": { "containers": [{ "name": "gateway" }, { "name": "sampler" }] }, "status": status })
+    }
+
+    fn words(status: Value) -> String {
+        match pod_state(&pod(status)) {
+            PodState::Failed(failure) => failure.to_string(),
+            state => format!("{state:?}"),
+        }
+    }
+
+    #[test]
+    fn pods_say_why_they_do_not_run() {
+        let running = json!({ "running": {} });
+        let two = |first: Value| {
+            json!({ "phase": "Running", "podIP": "10.0.0.7", "containerStatuses": [
+                first, { "name": "sampler", "state": running },
+            ] })
+        };
+        assert_eq!(words(two(json!({ "name": "gateway", "state": running }))), "Running(10.0.0.7)");
+        let killed = json!({ "name": "gateway", "state": running, "restartCount": 1,
+            "lastState": { "terminated": { "exitCode": 137, "reason": "OOMKilled" } } });
+        assert_eq!(words(two(killed)), "container gateway: OOMKilled (exit code 137)");
+        let failed =
+            json!({ "name": "gateway", "state": { "terminated": { "exitCode": 2, "reason": "Error" } } });
+        assert_eq!(words(two(failed)), "container gateway: it ended with exit code 2");
+        let image = json!({ "name": "gateway", "state": { "waiting": {
+            "reason": "ErrImagePull", "message": "nginx:0: not found" } } });
+        assert_eq!(words(two(image)), "container gateway: ErrImagePull: nginx:0: not found");
+        let evicted =
+            json!({ "phase": "Failed", "reason": "Evicted", "message": "The node was low on memory." });
+        assert_eq!(words(evicted), "Evicted: The node was low on memory.");
+        let unscheduled = json!({ "phase": "Pending", "conditions": [{ "type": "PodScheduled", "status": "False",
+            "reason": "Unschedulable", "message": "0/1 nodes are available: 1 Insufficient cpu." }] });
+        assert_eq!(words(unscheduled), "Unschedulable: 0/1 nodes are available: 1 Insufficient cpu.");
+        let starting = json!({ "phase": "Pending", "containerStatuses": [
+            { "name": "gateway", "state": { "waiting": { "reason": "ContainerCreating" } } }] });
+        assert_eq!(words(starting), "Waiting(\"ContainerCreating\")");
+        assert_eq!(words(json!({ "phase": "Succeeded" })), "Succeeded");
+        assert_eq!(words(json!({ "phase": "Pending" })), "Waiting(\"it is not scheduled yet\")");
+    }
+}
