@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, LogParams};
 use tokio::task::AbortHandle;
 
-use crate::{Cluster, KubeError, in_words, repeated, status_of};
+use crate::{Cluster, KubeError, in_words, status_of};
 
 /// The lines of a log that is followed.
 #[derive(Debug)]
@@ -40,11 +40,12 @@ impl Drop for LogLines {
 }
 
 impl Cluster {
-    /// The last `lines` lines that a container has written; those before its last restart with `previous`.
+    /// The last `lines` lines that a container has written; those before its last restart with `previous`. Does not wait for
+    /// an API that is not there.
     ///
     /// # Errors
     /// [`KubeError::Refused`].
-    pub fn log(
+    pub fn log_once(
         &self,
         namespace: &str,
         pod: &str,
@@ -59,11 +60,8 @@ impl Cluster {
             tail_lines: Some(lines.into()),
             ..LogParams::default()
         };
-        let (pod, patience) = (pod.to_owned(), self.patience);
-        self.run(async move {
-            let read = || async { api.logs(&pod, &params).await.map_err(|error| unread(&pod, &error)) };
-            repeated(patience, read).await
-        })
+        let pod = pod.to_owned();
+        self.run(async move { api.logs(&pod, &params).await.map_err(|error| unread(&pod, &error)) })
     }
 
     /// Follows what a container writes, without the first `skip` lines.

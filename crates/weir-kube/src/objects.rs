@@ -7,7 +7,8 @@ use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams
 use serde_json::Value;
 
 use crate::{
-    Cluster, KubeError, LOOK_EVERY, Manifest, TIMEOUT, api, group_version_kind, refused, repeated, served,
+    Cluster, KubeError, LOOK_EVERY, Manifest, TIMEOUT, api, group_version_kind, in_words, refused, repeated,
+    served, status_of,
 };
 
 /// Which object.
@@ -88,7 +89,19 @@ impl Cluster {
     /// # Errors
     /// [`KubeError::Refused`].
     pub fn get(&self, object: &Object) -> Result<Option<Value>, KubeError> {
-        self.act(object.manifest(), |api, manifest| async move {
+        self.get_within(object, self.patience)
+    }
+
+    /// As [`Cluster::get`], but does not wait for an API that is not there.
+    ///
+    /// # Errors
+    /// [`KubeError::Refused`].
+    pub fn get_once(&self, object: &Object) -> Result<Option<Value>, KubeError> {
+        self.get_within(object, Duration::ZERO)
+    }
+
+    fn get_within(&self, object: &Object, patience: Duration) -> Result<Option<Value>, KubeError> {
+        self.act(object.manifest(), patience, |api, manifest| async move {
             let found =
                 api.get_opt(&manifest.name).await.map_err(|error| refused("get", &manifest, &error))?;
             found.map(|found| as_value(&found, &manifest)).transpose()
@@ -100,10 +113,22 @@ impl Cluster {
     /// # Errors
     /// [`KubeError::Refused`].
     pub fn list(&self, selected: &Selected) -> Result<Vec<Value>, KubeError> {
+        self.list_within(selected, self.patience)
+    }
+
+    /// As [`Cluster::list`], but does not wait for an API that is not there.
+    ///
+    /// # Errors
+    /// [`KubeError::Refused`].
+    pub fn list_once(&self, selected: &Selected) -> Result<Vec<Value>, KubeError> {
+        self.list_within(selected, Duration::ZERO)
+    }
+
+    fn list_within(&self, selected: &Selected, patience: Duration) -> Result<Vec<Value>, KubeError> {
         let Selected { api_version, kind, namespace, labels } = selected.clone();
         let object = Object { api_version, kind, namespace: namespace.clone(), name: labels.clone() };
         let (client, kinds) = (self.client.clone(), Arc::clone(&self.kinds));
-        let (manifest, patience) = (object.manifest(), self.patience);
+        let manifest = object.manifest();
         self.run(async move {
             let (resource, scope) = served(&client, &kinds, &manifest, patience).await?;
             let api: Api<DynamicObject> = match &namespace {
@@ -124,7 +149,7 @@ impl Cluster {
     /// [`KubeError::Manifest`]; [`KubeError::Refused`], also if it exists already ([`KubeError::is_conflict`]).
     pub fn create(&self, manifest: &Value) -> Result<Value, KubeError> {
         let manifest = Manifest::read(manifest).map_err(|why| KubeError::Manifest { number: 1, why })?;
-        self.act(manifest, |api, manifest| async move {
+        self.act(manifest, self.patience, |api, manifest| async move {
             let object: DynamicObject = serde_json::from_value(manifest.content.clone())
                 .map_err(|error| KubeError::Manifest { number: 1, why: error.to_string() })?;
             let made = api.create(&PostParams::default(), &object).await;
@@ -141,7 +166,7 @@ impl Cluster {
     pub fn patch(&self, object: &Object, change: &Value) -> Result<Value, KubeError> {
         let change = change.clone();
         let is_built_in = !object.api_version.contains('.') || object.api_version.contains(".k8s.io/");
-        self.act(object.manifest(), move |api, manifest| {
+        self.act(object.manifest(), self.patience, move |api, manifest| {
             let change = change.clone();
             async move {
                 let patch = if is_built_in { Patch::Strategic(&change) } else { Patch::Merge(&change) };
@@ -157,7 +182,7 @@ impl Cluster {
     /// # Errors
     /// [`KubeError::Refused`], also if it is not gone in time.
     pub fn remove(&self, object: &Object, patience: Duration) -> Result<(), KubeError> {
-        let asked = self.act(object.manifest(), |api, manifest| async move {
+        let asked = self.act(object.manifest(), self.patience, |api, manifest| async move {
             match api.delete(&manifest.name, &DeleteParams::background()).await {
                 Ok(_) => Ok(()),
                 Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
@@ -177,17 +202,36 @@ impl Cluster {
         Ok(())
     }
 
+    /// The version of the API server, such as `v1.36.3`.
+    ///
+    /// # Errors
+    /// [`KubeError::Refused`] if it does not respond.
+    pub fn version(&self) -> Result<String, KubeError> {
+        let (client, patience) = (self.client.clone(), self.patience);
+        self.run(async move {
+            let ask = || async {
+                client.apiserver_version().await.map_err(|error| KubeError::Refused {
+                    what: "cannot reach the Kubernetes API".into(),
+                    why: in_words(&error),
+                    status: status_of(&error),
+                })
+            };
+            Ok(repeated(patience, ask).await?.git_version)
+        })
+    }
+
     /// Does `act` with the API of an object's kind, and again while the API is not there.
     fn act<T, W>(
         &self,
         manifest: Manifest,
+        patience: Duration,
         act: impl Fn(Api<DynamicObject>, Manifest) -> W + Send + Sync + 'static,
     ) -> Result<T, KubeError>
     where
         T: Send + 'static,
         W: Future<Output = Result<T, KubeError>> + Send + 'static,
     {
-        let (client, kinds, patience) = (self.client.clone(), Arc::clone(&self.kinds), self.patience);
+        let (client, kinds) = (self.client.clone(), Arc::clone(&self.kinds));
         self.run(async move {
             let (resource, scope) = served(&client, &kinds, &manifest, patience).await?;
             let api = api(&client, &resource, &scope, manifest.namespace.as_deref());
@@ -196,15 +240,17 @@ impl Cluster {
                 let what = manifest.name.clone();
                 async move {
                     // Without a limit of its own a connection that nobody answers would hang.
-                    tokio::time::timeout(TIMEOUT, done).await.unwrap_or_else(|_| {
-                        let why = format!("no response within {} s", TIMEOUT.as_secs());
-                        Err(KubeError::Refused { what, why, status: None })
-                    })
+                    tokio::time::timeout(TIMEOUT, done).await.unwrap_or_else(|_| Err(unanswered(&what)))
                 }
             };
             repeated(patience, once).await
         })
     }
+}
+
+fn unanswered(what: &str) -> KubeError {
+    let why = format!("no response within {} s", TIMEOUT.as_secs());
+    KubeError::Refused { what: what.to_owned(), why, status: None }
 }
 
 fn as_value(object: &DynamicObject, manifest: &Manifest) -> Result<Value, KubeError> {

@@ -93,6 +93,11 @@ pub fn pod_state(pod: &Value) -> PodState {
         _ => {}
     }
     let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
+    // A pod that is evicted is there until its containers have ended.
+    let disrupted = |of: &&Value| of["type"] == "DisruptionTarget" && of["status"] == "True";
+    if let Some(condition) = conditions.iter().find(disrupted) {
+        return failed(text(&condition["reason"]), None, text(&condition["message"]), false);
+    }
     let unscheduled = |of: &&Value| of["type"] == "PodScheduled" && of["status"] == "False";
     if let Some(condition) = conditions.iter().find(unscheduled) {
         return failed(text(&condition["reason"]), None, text(&condition["message"]), true);

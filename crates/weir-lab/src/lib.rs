@@ -11,6 +11,7 @@ mod clock;
 mod disturb;
 mod error;
 pub mod plan;
+pub mod pods;
 mod progress;
 mod publish;
 mod read;

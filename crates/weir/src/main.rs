@@ -40,6 +40,8 @@ enum Command {
     Render(cmd::render::Args),
     /// Generate load for a run on another machine
     Agent(cmd::agent::Args),
+    /// Follow, fetch and remove runs in a Kubernetes cluster
+    K8s(cmd::k8s::Args),
     /// Check what this host can measure, and which gateways are installed
     Doctor(cmd::doctor::Args),
     /// Export a stored run: archive, CSV, JSON, Parquet, HdrHistogram log, k6 or Locust format
@@ -74,6 +76,7 @@ fn main() -> ExitCode {
         Command::Origin(args) => cmd::origin::run(args),
         Command::Render(args) => cmd::render::run(args),
         Command::Agent(args) => cmd::agent::run(args),
+        Command::K8s(args) => cmd::k8s::run(args),
         Command::Doctor(args) => cmd::doctor::run(args),
         Command::Export(args) => cmd::export::run(args),
         Command::Import(args) => cmd::import::run(args),

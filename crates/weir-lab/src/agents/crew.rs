@@ -16,12 +16,16 @@ use weir_rig::{Binary, Namespace, ProcessSpec, Rig, RigError, Running, boot_id};
 
 use super::ssh::{Hosts, Join};
 use super::{Place, SshError};
+use crate::pods::{AgentSize, Carrier, PartSpec, PodError, PodHost};
 
 /// How long agents that weir starts on this host may take to join.
 const JOIN_MAX: Duration = Duration::from_secs(30);
 
 /// The same for agents on other machines: the user has to start them, or weir is copied there first.
 const OWN_JOIN_MAX: Duration = Duration::from_secs(300);
+
+/// How long it may take until it is known why the pod of a lost agent ended.
+const REASON_MAX: Duration = Duration::from_secs(5);
 
 /// The longest phase of a load that ends after a number of requests.
 const COUNT_MAX: Duration = Duration::from_secs(3_600);
@@ -44,12 +48,21 @@ pub enum CrewError {
     /// A host of ssh cannot have an agent.
     #[error(transparent)]
     Ssh(#[from] SshError),
+    /// A pod cannot start, or has ended.
+    #[error(transparent)]
+    Pod(#[from] Box<PodError>),
     /// The records of the agents do not belong together.
     #[error(transparent)]
     Merge(#[from] MergeError),
     /// The run was stopped.
     #[error("stopped")]
     Stopped,
+}
+
+impl From<PodError> for CrewError {
+    fn from(error: PodError) -> Self {
+        Self::Pod(Box::new(error))
+    }
 }
 
 impl CrewError {
@@ -59,6 +72,7 @@ impl CrewError {
             Self::Agent(_) | Self::Merge(_) | Self::Stopped => "agents",
             Self::Rig(error) => error.cause(),
             Self::Ssh(_) => "ssh",
+            Self::Pod(error) => &error.cause,
             Self::Round(failure) => &failure.failure.cause,
         }
     }
@@ -69,6 +83,7 @@ impl CrewError {
             Self::Agent(error) => error.remedy().to_owned(),
             Self::Rig(error) => error.remedy(),
             Self::Ssh(error) => error.remedy(),
+            Self::Pod(error) => error.remedy.clone(),
             Self::Round(failure) => failure.failure.remedy.clone(),
             Self::Merge(_) => "report this as a bug".into(),
             Self::Stopped => String::new(),
@@ -80,6 +95,7 @@ impl CrewError {
         match self {
             Self::Rig(error) => error.log_tail(),
             Self::Round(failure) => &failure.failure.log_tail,
+            Self::Pod(error) => &error.log_tail,
             Self::Agent(_) | Self::Ssh(_) | Self::Merge(_) | Self::Stopped => "",
         }
     }
@@ -104,6 +120,28 @@ pub struct Joining<'a> {
     pub ticket: PathBuf,
     /// Ends the wait for agents.
     pub stop: &'a AtomicBool,
+    /// What is started in pods; `None` for other places.
+    pub pods: Option<InPods<'a>>,
+}
+
+/// What is started in pods.
+#[derive(Clone, Debug)]
+pub struct InPods<'a> {
+    /// The cluster.
+    pub host: &'a dyn PodHost,
+    /// What each agent that generates load gets.
+    pub size: AgentSize,
+    /// The gateway or upstream with the agent beside it; `None` for agents that generate load.
+    pub part: Option<PartSpec<'a>>,
+}
+
+impl InPods<'_> {
+    fn launch(&self, agents: u32, join: SocketAddr, ticket: &str) -> Result<Box<dyn Carrier>, PodError> {
+        match &self.part {
+            Some(part) => self.host.part(part, join, ticket),
+            None => self.host.agents(agents, self.size, join, ticket),
+        }
+    }
 }
 
 /// The agents of a run.
@@ -115,6 +153,8 @@ pub struct Crew {
     processes: Vec<Running>,
     /// What holds the agents that weir has started elsewhere.
     carriers: Vec<Running>,
+    /// What keeps the pods that agents are in; `None` if they are in none.
+    pods: Option<Box<dyn Carrier>>,
     /// The namespaces that they are in; empty if they are in none.
     namespaces: Vec<Namespace>,
 }
@@ -130,6 +170,7 @@ impl Crew {
         let start = |listener| Coordinator::start(listener, &authority, env!("CARGO_PKG_VERSION"));
         let ticket = rig.work_dir().join(format!("{}.ticket", joining.called));
         let mut carriers = Vec::new();
+        let mut pods = None;
         let (coordinator, seats) = match joining.place {
             Place::Own(_) => {
                 let coordinator = start(outer_listener(joining.listen)?)?;
@@ -145,6 +186,18 @@ impl Crew {
                 let join = Join { host, port: address.port() };
                 let called = joining.called;
                 carriers = Hosts { names, called, weir: joining.weir, join, ticket: &ticket }.launch(rig)?;
+                (coordinator, Vec::new())
+            }
+            Place::Pods(count) => {
+                let wanted = joining.pods.as_ref().ok_or_else(|| {
+                    PodError::new("agents", "pods need a cluster", "use `weir run SCENARIO --on k8s`")
+                })?;
+                let coordinator = start(outer_listener((Ipv4Addr::UNSPECIFIED, 0).into())?)?;
+                let join = SocketAddr::new(wanted.host.address(), coordinator.address().port());
+                authority.ticket().write(&ticket)?;
+                let text = std::fs::read_to_string(&ticket)
+                    .map_err(|source| AgentError::File { path: ticket.clone(), source })?;
+                pods = Some(wanted.launch(*count, join, &text)?);
                 (coordinator, Vec::new())
             }
             Place::Local(count) => {
@@ -177,7 +230,11 @@ impl Crew {
         }
         let within = if joining.place.is_elsewhere() { OWN_JOIN_MAX } else { JOIN_MAX };
         let count = joining.place.agents() as usize;
-        let died = || died(&mut processes).and_then(|()| died(&mut carriers));
+        let died = || -> Result<(), CrewError> {
+            died(&mut processes)?;
+            died(&mut carriers)?;
+            pods.as_deref().and_then(Carrier::failure).map_or(Ok(()), |error| Err(error.into()))
+        };
         let mut agents = coordinator.await_agents(count, within, joining.stop, died)?;
         // Agents of weir's are numbered as their processes are, whoever came first.
         let carries = |process: &Running, agent: &str| {
@@ -187,7 +244,7 @@ impl Crew {
         let started = || processes.iter().chain(&carriers);
         agents.sort_by_key(|agent| started().position(|process| carries(process, &agent.name)));
         let namespaces = seats.into_iter().filter_map(|seat| seat.namespace).collect();
-        Ok(Self { coordinator, agents, processes, carriers, namespaces })
+        Ok(Self { coordinator, agents, processes, carriers, pods, namespaces })
     }
 
     /// Waits for agents of the user in the place of those that are gone.
@@ -211,12 +268,24 @@ impl Crew {
 
     /// Looks whether an agent that weir has started, or its connection, has ended.
     fn died(&mut self) -> Result<(), CrewError> {
-        died(&mut self.processes).and_then(|()| died(&mut self.carriers))
+        died(&mut self.processes)?;
+        died(&mut self.carriers)?;
+        self.pod_failure().map_or(Ok(()), |error| Err(error.into()))
+    }
+
+    /// Why a pod of its agents cannot be there, as far as that is known.
+    pub fn pod_failure(&self) -> Option<PodError> {
+        self.pods.as_deref().and_then(Carrier::failure)
+    }
+
+    /// What keeps the pods of its agents.
+    pub(crate) fn carrier(&self) -> Option<&dyn Carrier> {
+        self.pods.as_deref()
     }
 
     /// Whether the user has started the agents.
     fn is_of_user(&self) -> bool {
-        self.processes.is_empty() && self.carriers.is_empty()
+        self.processes.is_empty() && self.carriers.is_empty() && self.pods.is_none()
     }
 
     /// The agents, in the order of their shards.
@@ -323,8 +392,11 @@ impl Crew {
             Ok(measured) => measured,
             Err(Ended::Caller(error)) => return Err(error),
             Err(Ended::Round(failure)) => {
-                // A process that died says more than its connection.
+                // A process or pod that died says more than its connection.
                 self.died()?;
+                if let Some(error) = self.pods.as_deref().and_then(|pods| pods.reason(REASON_MAX)) {
+                    return Err(CrewError::from(error).into());
+                }
                 return Err(CrewError::from(failure).into());
             }
         };

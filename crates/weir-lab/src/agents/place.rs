@@ -14,6 +14,9 @@ const AGENTS_MAX: u32 = 256;
 const FORMS: &str =
     "use local:N, netns:N or agents:N with 1 to 256 agents, like netns:2, or ssh:HOST,HOST with SSH hosts";
 
+/// What [`Place::Pods`] is called: only `weir run --on k8s` writes it into a scenario.
+const PODS: &str = "pods";
+
 const LIST: &str = "a list names the SSH hosts of several agents, like [ssh:host1, ssh:host2]";
 
 /// Where load comes from.
@@ -27,20 +30,22 @@ pub enum Place {
     Own(u32),
     /// SSH hosts, with an agent each: `ssh:host1,host2`.
     Ssh(Vec<String>),
+    /// Pods of the cluster that the run is in: `pods:4`. Its gateways and upstreams run in pods, too.
+    Pods(u32),
 }
 
 impl Place {
     /// How many agents there are.
     pub fn agents(&self) -> u32 {
         match self {
-            Self::Local(count) | Self::Namespaces(count) | Self::Own(count) => *count,
+            Self::Local(count) | Self::Namespaces(count) | Self::Own(count) | Self::Pods(count) => *count,
             Self::Ssh(hosts) => hosts.len() as u32,
         }
     }
 
     /// Whether agents run on other machines.
     pub fn is_elsewhere(&self) -> bool {
-        matches!(self, Self::Own(_) | Self::Ssh(_))
+        matches!(self, Self::Own(_) | Self::Ssh(_) | Self::Pods(_))
     }
 }
 
@@ -51,6 +56,7 @@ impl fmt::Display for Place {
             Self::Namespaces(count) => write!(f, "netns:{count}"),
             Self::Own(count) => write!(f, "agents:{count}"),
             Self::Ssh(hosts) => write!(f, "ssh:{}", hosts.join(",")),
+            Self::Pods(count) => write!(f, "{PODS}:{count}"),
         }
     }
 }
@@ -70,6 +76,7 @@ impl FromStr for Place {
             "netns" => Ok(Self::Namespaces(count()?)),
             "agents" => Ok(Self::Own(count()?)),
             "ssh" => hosts(rest).map(Self::Ssh).map_err(wrong),
+            PODS => Ok(Self::Pods(count()?)),
             _ => Err(wrong(format!("`{text}` is no place for agents"))),
         }
     }
@@ -163,6 +170,7 @@ mod tests {
         check("local:18", Ok(Place::Local(18)));
         check("netns:4", Ok(Place::Namespaces(4)));
         check("agents:1", Ok(Place::Own(1)));
+        check("pods:4", Ok(Place::Pods(4)));
         check("netns", Err("`netns` has no number of agents from 1 to 256"));
         check("local:0", Err("`local:0` has no number of agents from 1 to 256"));
         check("local:257", Err("`local:257` has no number of agents from 1 to 256"));

@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell, RefMut};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use weir_agent::{AgentInfo, Look, Measured};
@@ -16,6 +17,7 @@ use super::load::{Generated, LOOK_EVERY, LoadRunner, NEIGHBOURS_BEFORE, Task};
 use super::network::LoadFrom;
 use crate::agents::{Crew, CrewError, Joining, Place, Stop};
 use crate::disturb::Active;
+use crate::pods::PodHost;
 use crate::scenario::Scenario;
 
 /// How agents that the user starts join a run.
@@ -25,11 +27,13 @@ pub struct AgentsOptions {
     pub listen: SocketAddr,
     /// The file that lets them join.
     pub ticket: PathBuf,
+    /// The cluster that this process runs in, if the parts of the run are pods of it.
+    pub pods: Option<Arc<dyn PodHost>>,
 }
 
 impl Default for AgentsOptions {
     fn default() -> Self {
-        Self { listen: (Ipv4Addr::UNSPECIFIED, 7400).into(), ticket: "weir.ticket".into() }
+        Self { listen: (Ipv4Addr::UNSPECIFIED, 7400).into(), ticket: "weir.ticket".into(), pods: None }
     }
 }
 
@@ -42,6 +46,11 @@ pub(crate) struct Agents<'a> {
 }
 
 impl<'a> Agents<'a> {
+    /// How they join.
+    pub(crate) fn options(&self) -> &'a AgentsOptions {
+        self.options
+    }
+
     pub(crate) fn new(options: &'a AgentsOptions) -> Self {
         Self { options, crew: RefCell::new(None), is_lost: Cell::new(false) }
     }
@@ -75,6 +84,7 @@ impl Lab<'_> {
                 listen: self.agents.options.listen,
                 ticket: self.agents.options.ticket.clone(),
                 stop: self.stop,
+                pods: self.in_pods(scenario, None),
             };
             let started = Crew::start(self.rig, &joining, &|words| self.observer.note(words))?;
             *crew = Some((place.clone(), started));
@@ -127,7 +137,9 @@ impl LoadRunner<'_> {
             Ok(measured) => disturbances.undo(&mut self.context(task.name, &sampler)).map(|()| measured),
             Err(Failed::Cell(error)) => Err(error),
             Err(Failed::Crew(error)) => {
-                agents.is_lost.set(matches!(error, CrewError::Round(_) | CrewError::Rig(_)));
+                agents
+                    .is_lost
+                    .set(matches!(error, CrewError::Round(_) | CrewError::Rig(_) | CrewError::Pod(_)));
                 Err(error.into())
             }
         };

@@ -23,7 +23,7 @@ use super::samplers::Beside;
 use super::service::ServiceParts;
 use super::user_config::total;
 use super::watching::CellWatch;
-use crate::agents::nearest_to_limit;
+use crate::agents::{CrewError, nearest_to_limit};
 use crate::clock::LoadClock;
 use crate::disturb::{Active, Disturbances, LoadContext, OwnRequests, UnusableCounters};
 use crate::scenario::setting::Setting;
@@ -73,8 +73,8 @@ pub(crate) struct LoadRunner<'a> {
     pub(crate) remote: Option<&'a RemoteGateway<'a>>,
     /// What samples the parts on other hosts: a remote gateway, an upstream.
     pub(crate) besides: Vec<Beside<'a>>,
-    /// The upstream, if an agent runs it.
-    pub(crate) served: Option<&'a Part>,
+    /// The parts that agents run, or that run in pods.
+    pub(crate) placed: &'a [Part],
     /// The generator's network namespace; `None` is the host's.
     pub(crate) generator: Option<&'a Namespace>,
     /// The agents, if they generate the load.
@@ -316,6 +316,9 @@ impl LoadRunner<'_> {
     }
 
     pub(super) fn look_at_processes(&mut self) -> Result<(), CellError> {
+        if let Some(error) = self.besides.iter().find_map(Beside::pod_failure) {
+            return Err(CrewError::from(error).into());
+        }
         self.service_parts.failure(self.running).map_or(Ok(()), Err)
     }
 
@@ -456,7 +459,7 @@ impl LoadRunner<'_> {
         remote
             .into_iter()
             .chain(running)
-            .chain(self.served.cloned())
+            .chain(self.placed.iter().cloned())
             .chain(generators.iter().cloned())
             .chain(others)
             .collect()

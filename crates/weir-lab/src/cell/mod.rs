@@ -11,6 +11,7 @@ pub(crate) mod load;
 pub(crate) mod network;
 pub(crate) mod origin;
 pub(crate) mod own_process;
+mod pods;
 pub(crate) mod ports;
 pub(crate) mod publish;
 pub(crate) mod remote;
@@ -141,12 +142,14 @@ impl Lab<'_> {
             cold_start: None,
         };
         let mut result = self.measure_in(&dir, scenario, key, &mut cell);
+        self.samplers.end_pods();
         if result.is_err() && self.give_up_lost() && !self.stop.load(Ordering::Relaxed) {
             // Once more with fresh agents.
             self.observer.note(&format!("{}, repeat {}: {}", key.gateway, key.repeat + 1, AGAIN));
             let _ = std::fs::remove_dir_all(&dir);
             (cell.parts, cell.unequal, cell.files) = (vec![], vec![], vec![]);
             result = self.measure_in(&dir, scenario, key, &mut cell);
+            self.samplers.end_pods();
             cell.attempts += 1;
             self.give_up_lost();
         }
@@ -204,6 +207,7 @@ impl Lab<'_> {
             disturbances,
             connect,
             remote_target,
+            mut placed,
         } = self.start(dir, scenario, &key.gateway, cell)?;
         let mut running = gateway;
         running.append(&mut services);
@@ -216,7 +220,10 @@ impl Lab<'_> {
             remote_target: remote_target.as_ref(),
         };
         let of_upstream = upstream.served.as_ref().map(|served| self.beside_upstream(served));
-        let besides = self.beside(scenario, &key.gateway)?.into_iter().chain(of_upstream).collect();
+        let of_pods: Vec<_> = placed.iter().map(|part| self.beside_pod(part)).collect();
+        let besides = self.beside(scenario, &key.gateway)?.into_iter().chain(of_upstream).chain(of_pods);
+        let besides = besides.collect();
+        placed.extend(upstream.served.as_ref().map(|served| served.part.clone()));
         let mut runner = LoadRunner {
             rig: self.rig,
             weir: self.weir,
@@ -229,7 +236,7 @@ impl Lab<'_> {
             service_parts: &service_parts,
             remote: self.remotes.get(&key.gateway),
             besides,
-            served: upstream.served.as_ref().map(|served| &served.part),
+            placed: &placed,
             generator: generator.as_ref(),
             agents: scenario.generator.on.is_some().then_some(&self.agents),
             gateway_counter: rendered.as_ref().map(|rendered| &rendered.counters),

@@ -11,8 +11,8 @@ use super::ports::Ports;
 use crate::scenario::{Network, Scenario};
 
 /// Ports of servers in namespaces of their own; the same in every cell.
-const LISTEN_PORT: u16 = 8080;
-const ADMIN_PORT: u16 = 8081;
+pub(super) const LISTEN_PORT: u16 = 8080;
+pub(super) const ADMIN_PORT: u16 = 8081;
 
 /// The addresses of a server.
 #[derive(Clone, Debug)]

@@ -52,7 +52,7 @@ pub(crate) struct Replica {
 }
 
 impl Replica {
-    fn new(name: &str, listener: &Listener) -> Self {
+    pub(super) fn new(name: &str, listener: &Listener) -> Self {
         Self { name: name.to_owned(), connect: listener.connect, namespace: listener.namespace.clone() }
     }
 
@@ -68,6 +68,21 @@ impl Replica {
         Err(failed("died", &format!("{}: cannot {what}: {said}", self.name), "see its log", ""))
     }
 
+    /// The counters of weir's own origin: its requests, and its delays.
+    pub(super) fn statistics(
+        &self,
+        credentials: Option<&Credentials>,
+        host: &str,
+    ) -> (CounterSource, DelaySource) {
+        let stats = |pointer| {
+            let counters = CounterSource::json(self.connect, "/__weir/stats", pointer);
+            let counters = counters.within(self.namespace.as_ref());
+            credentials.into_iter().fold(counters, |counters, wanted| counters.secured(wanted, host))
+        };
+        let delay = DelaySource { count: stats("/delays/count"), mean_ns: stats("/delays/mean_ns") };
+        (stats("/requests"), delay)
+    }
+
     /// Whether a process of that name belongs to it.
     pub(crate) fn has_part(&self, part: &str) -> bool {
         part.strip_prefix(&self.name).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
@@ -76,16 +91,16 @@ impl Replica {
 
 /// A server of the upstream that is to be started.
 #[derive(Clone, Copy)]
-struct ReplicaSpec<'a> {
-    name: &'a str,
-    listener: &'a Listener,
+pub(super) struct ReplicaSpec<'a> {
+    pub(super) name: &'a str,
+    pub(super) listener: &'a Listener,
 }
 
 /// Counters of the delays that origins have added since their start.
-pub(crate) struct Delays(Vec<DelaySource>);
+pub(crate) struct Delays(pub(super) Vec<DelaySource>);
 
 /// Counters of one origin.
-struct DelaySource {
+pub(super) struct DelaySource {
     count: CounterSource,
     mean_ns: CounterSource,
 }
@@ -227,13 +242,8 @@ impl Lab<'_> {
                     Replica { name: name.clone(), connect, namespace: None }
                 }
             };
-            let stats = |pointer| {
-                let counters = CounterSource::json(replica.connect, "/__weir/stats", pointer);
-                let counters = counters.within(replica.namespace.as_ref());
-                upstream.credentials.iter().fold(counters, |counters, wanted| counters.secured(wanted, host))
-            };
-            let counter = stats("/requests");
-            delays.push(DelaySource { count: stats("/delays/count"), mean_ns: stats("/delays/mean_ns") });
+            let (counter, delay) = replica.statistics(upstream.credentials.as_ref(), host);
+            delays.push(delay);
             upstream.counters.push(counter);
             upstream.replicas.push(replica);
         }
@@ -242,7 +252,7 @@ impl Lab<'_> {
         Ok(upstream)
     }
 
-    fn own_origin(
+    pub(super) fn own_origin(
         &self,
         dir: &Path,
         scenario: &Scenario,
@@ -284,7 +294,7 @@ impl Lab<'_> {
     ///
     /// With the same service times, searches of several repeats would have the same error, and their interval would be too
     /// narrow; so each repeat has its own seed. Replicas have their own seeds, so that they are not slow at the same time.
-    fn origin_of(&self, scenario: &Scenario, repeat: u32, place: usize) -> Origin {
+    pub(super) fn origin_of(&self, scenario: &Scenario, repeat: u32, place: usize) -> Origin {
         let mut origin = scenario.origin.clone();
         let searches = scenario.loads.iter().any(|(_, load)| load.search.is_some());
         if searches && origin.is_timed() {
@@ -369,7 +379,7 @@ pub fn secure_origin(scenario: &Scenario, certificates: Option<&Certificates>) -
 }
 
 /// `origin`, or `origin-1`, `origin-2` and so on.
-fn replica_names(count: u32) -> Vec<String> {
+pub(super) fn replica_names(count: u32) -> Vec<String> {
     match count {
         1 => vec!["origin".into()],
         _ => (1..=count).map(|number| format!("origin-{number}")).collect(),

@@ -2,19 +2,26 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use weir_agent::{SampleReport, SampleSpan, Sampling, Served, Serving};
+use weir_results::{Part, Role};
+use weir_rig::Limits;
 use weir_rig::prometheus::Span;
 
 use super::Lab;
-use super::error::CellError;
+use super::error::{CellError, failed};
 use super::from_agents::AgentsOptions;
 use super::remote::Observed;
-use crate::agents::{Crew, CrewError, Joining, Place};
+use crate::agents::{Crew, CrewError, InPods, Joining, Place};
+use crate::pods::{AgentSize, PartSpec, PodError, part_of};
 use crate::scenario::Scenario;
+
+/// How long a pod whose agent has joined may take until all its containers run.
+const POD_MAX: Duration = Duration::from_secs(60);
+const POD_EVERY: Duration = Duration::from_millis(20);
 
 /// The samplers of a run, by the part that they sample.
 pub(crate) struct Samplers<'a> {
@@ -33,6 +40,17 @@ impl<'a> Samplers<'a> {
         let before = crews.len();
         crews.retain(|_, (_, crew)| !crew.is_lost());
         crews.len() < before
+    }
+
+    /// Ends the pods of a cell.
+    pub(crate) fn end_pods(&self) {
+        self.crews.borrow_mut().retain(|_, (place, _)| !matches!(place, Place::Pods(_)));
+    }
+
+    /// Why the pod of `part` has ended, if it has.
+    pub(crate) fn pod_failure(&self, part: &str) -> Option<CrewError> {
+        let crews = self.crews.borrow();
+        crews.get(part).and_then(|(_, crew)| crew.pod_failure()).map(CrewError::from)
     }
 
     /// Where the sampler with this number joins: the ports after that of load.
@@ -64,7 +82,13 @@ pub(crate) struct Beside<'a> {
 
 impl Lab<'_> {
     /// The agent of `part` at `place`, which is started if it is not there; `number` tells its port from others'.
-    fn await_agent(&self, part: &str, place: &Place, number: u16) -> Result<(), CellError> {
+    fn await_agent(
+        &self,
+        part: &str,
+        place: &Place,
+        number: u16,
+        pods: Option<InPods<'_>>,
+    ) -> Result<(), CellError> {
         let mut crews = self.samplers.crews.borrow_mut();
         if crews.get_mut(part).is_some_and(|(present, crew)| present != place || crew.is_lost()) {
             crews.remove(part);
@@ -80,6 +104,7 @@ impl Lab<'_> {
                 listen: self.samplers.listen(number),
                 ticket: self.samplers.ticket(part),
                 stop: self.stop,
+                pods,
             };
             let crew = Crew::start(self.rig, &joining, &|words| self.observer.note(words))?;
             crews.insert(part.to_owned(), (place.clone(), crew));
@@ -92,7 +117,7 @@ impl Lab<'_> {
         let mut entries = scenario.gateways.iter().zip(0..);
         let Some((entry, number)) = entries.find(|(entry, _)| entry.name == gateway) else { return Ok(None) };
         let Some(source) = &entry.remote.sampler else { return Ok(None) };
-        self.await_agent(gateway, &source.on, number)?;
+        self.await_agent(gateway, &source.on, number, None)?;
         let sampling = Sampling {
             part: entry.name.clone(),
             program: source.program.clone(),
@@ -114,12 +139,71 @@ impl Lab<'_> {
     ) -> Result<Served, CellError> {
         let number = u16::try_from(scenario.gateways.len()).unwrap_or(u16::MAX);
         let part = serving.part.clone();
-        self.await_agent(&part, place, number)?;
+        self.await_agent(&part, place, number, None)?;
         let mut crews = self.samplers.crews.borrow_mut();
         let (_, crew) = crews.get_mut(&part).ok_or(CellError::Stopped)?;
         // What a cell that failed has left.
         crew.stop_serving();
         Ok(crew.serve(serving, within)?)
+    }
+
+    /// Starts `part` in a pod with an agent that samples it; returns the pod's address, and the part for the manifest.
+    pub(super) fn start_pod(
+        &self,
+        scenario: &Scenario,
+        part: PartSpec<'_>,
+        config_sha256: Option<String>,
+    ) -> Result<(IpAddr, Part), CellError> {
+        let name = part.name.to_owned();
+        let pods = self.in_pods(scenario, Some(part.clone()));
+        self.await_agent(&name, &Place::Pods(1), 0, pods)?;
+        let crews = self.samplers.crews.borrow();
+        let carrier = crews.get(&name).and_then(|(_, crew)| crew.carrier());
+        let carrier = carrier.ok_or(CellError::Stopped)?;
+        let deadline = Instant::now() + POD_MAX;
+        loop {
+            if let Some(error) = carrier.failure() {
+                return Err(CrewError::from(error).into());
+            }
+            if let Some(address) = carrier.address() {
+                return Ok((address, part_of(&part, config_sha256, carrier)));
+            }
+            if Instant::now() >= deadline {
+                let message = format!("the pod of {name} has no address after {} s", POD_MAX.as_secs());
+                return Err(failed("never-ready", &message, "see the pods of the namespace", ""));
+            }
+            std::thread::sleep(POD_EVERY);
+        }
+    }
+
+    /// What samples a part in a pod.
+    pub(super) fn beside_pod(&self, part: &Part) -> Beside<'_> {
+        let program = part.binary.rsplit('/').next().unwrap_or_default().to_owned();
+        let words = format!("the program {program} in its pod");
+        let sampling = Sampling {
+            part: part.name.clone(),
+            program: Some(program),
+            limit_cpus: part.limit_cpus,
+            ..Sampling::default()
+        };
+        let crews = &self.samplers.crews;
+        Beside { boot_id: boot_of(crews, &part.name), crews, sampling, words }
+    }
+
+    /// The cluster for a part, or for agents that generate load; `None` outside of one.
+    pub(super) fn in_pods<'b>(
+        &'b self,
+        scenario: &Scenario,
+        part: Option<PartSpec<'b>>,
+    ) -> Option<InPods<'b>> {
+        let host = self.agents.options().pods.as_deref()?;
+        let Limits { cpus, memory_bytes } = scenario.limits_of(Role::Generator);
+        let usual = AgentSize::default();
+        let size = AgentSize {
+            cpus: cpus.unwrap_or(usual.cpus),
+            memory_bytes: memory_bytes.unwrap_or(usual.memory_bytes),
+        };
+        Some(InPods { host, size, part })
     }
 
     /// What samples an upstream that an agent has started.
@@ -148,6 +232,11 @@ impl Beside<'_> {
         &self.sampling.part
     }
 
+    /// Why its pod has ended, if it runs in one.
+    pub(crate) fn pod_failure(&self) -> Option<PodError> {
+        self.crews.borrow().get(&self.sampling.part).and_then(|(_, crew)| crew.pod_failure())
+    }
+
     /// Begins to sample.
     pub(crate) fn begin(&self) {
         if let Some((_, crew)) = self.crews.borrow_mut().get_mut(&self.sampling.part) {
@@ -167,7 +256,7 @@ impl Beside<'_> {
             Ok(report) if report.usage.is_none() => {
                 Observed::nothing(self.part(), "its samples do not cover the phase")
             }
-            Ok(report) => Observed::sampled(report, &self.words, &host),
+            Ok(report) => Observed::sampled(report, self.part(), &self.words, &host),
             Err(CrewError::Round(failure)) => Observed::nothing(self.part(), &failure.to_string()),
             Err(error) => Observed::nothing(self.part(), &error.to_string()),
         }
@@ -187,10 +276,10 @@ impl Observed {
         Self { readings: None, report: None, said: format!("the CPU of {part} is unknown: {why}") }
     }
 
-    fn sampled(report: SampleReport, words: &str, host: &str) -> Self {
+    fn sampled(report: SampleReport, part: &str, words: &str, host: &str) -> Self {
         let said = match words {
             "" => format!("the upstream runs on the agent {host}, which samples it"),
-            words => format!("the gateway's CPU is that of {words}, sampled by the agent {host} beside it"),
+            words => format!("the CPU of {part} is that of {words}, sampled by the agent {host} beside it"),
         };
         let said = said + &others(&report);
         Self { readings: None, report: Some(Box::new(report)), said }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use weir_results::{Cell, CellOutcome, Role, is_baseline};
+use weir_results::{Cell, CellOutcome, Part, Role, is_baseline};
 use weir_rig::{Binary, Binding, Namespace, Rendered, Running, SecureOrigin};
 
 use super::cold_start::{ColdStartSampler, await_last_route};
@@ -43,6 +43,8 @@ pub(super) struct Processes {
     pub(super) connect: Vec<SocketAddr>,
     /// The target instead of these, if weir does not start it.
     pub(super) remote_target: Option<RemoteTarget>,
+    /// The parts that run in pods.
+    pub(super) placed: Vec<Part>,
 }
 
 /// A gateway whose processes run.
@@ -60,16 +62,16 @@ struct Behind<'a> {
 }
 
 /// What a gateway is rendered with beside its scenario.
-struct Surroundings<'a> {
-    listener: &'a Listener,
+pub(super) struct Surroundings<'a> {
+    pub(super) listener: &'a Listener,
     /// The upstream.
-    origins: Vec<SocketAddr>,
+    pub(super) origins: Vec<SocketAddr>,
     /// Its further addresses, by name.
-    addresses: BTreeMap<String, SocketAddr>,
+    pub(super) addresses: BTreeMap<String, SocketAddr>,
     /// Outputs of services, by service and name.
-    services: BTreeMap<String, BTreeMap<String, String>>,
+    pub(super) services: BTreeMap<String, BTreeMap<String, String>>,
     /// How the upstream is reached, if it speaks TLS.
-    secure_origin: Option<SecureOrigin>,
+    pub(super) secure_origin: Option<SecureOrigin>,
 }
 
 impl Lab<'_> {
@@ -108,6 +110,9 @@ impl Lab<'_> {
         if scenario.is_elsewhere() {
             return self.reach(scenario, gateway, cell);
         }
+        if scenario.is_in_pods() {
+            return self.start_in_pods(dir, scenario, gateway, cell);
+        }
         let network =
             CellNetwork::new(scenario.network(), self.rig, self.ports, !is_baseline(gateway), from)?;
         let site = CellSite { dir, scenario, network: &network };
@@ -126,6 +131,7 @@ impl Lab<'_> {
                 disturbances: Disturbances::default(),
                 connect,
                 remote_target: None,
+                placed: vec![],
             });
         }
         let behind = Behind { upstream: &upstream, services: &mut services };
@@ -143,6 +149,7 @@ impl Lab<'_> {
             disturbances: started.disturbances,
             connect: vec![started.listener.connect],
             remote_target: None,
+            placed: vec![],
         })
     }
 
@@ -254,10 +261,11 @@ impl Lab<'_> {
             disturbances,
             connect,
             remote_target,
+            placed: vec![],
         })
     }
 
-    fn render(
+    pub(super) fn render(
         &self,
         dir: &Path,
         scenario: &Scenario,

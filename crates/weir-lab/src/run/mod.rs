@@ -222,6 +222,9 @@ pub fn prepare_with(
         gateway.image = images.get(&gateway.name).cloned().or(gateway.image.take());
     }
     notes.extend(check_control(&mut checked)?);
+    if checked.scenario.is_in_pods() && checked.scenario.cold_start {
+        notes.push("cold starts are not measured in a cluster".to_owned());
+    }
     notes.extend(remote::destinations(&checked.scenario));
     let relative = pilot::relative_loads(&checked);
     if !relative.is_empty() {
@@ -371,7 +374,10 @@ pub fn execute(
     let mut rig = Rig::open(&run.id, store.path())?;
     rig.give_up_on(Arc::clone(bench.stop));
     let rig = rig;
-    if let Err(why) = rig.cgroups() {
+    // In a cluster the kubelet makes the control groups of parts.
+    if let Err(why) = rig.cgroups()
+        && !prepared.checked.scenario.is_in_pods()
+    {
         bench.observer.note(&format!(
             "no control groups: {why}. Whole CPUs are limited by affinity; a part with any other limit runs without \
              it, and its figures do not count"

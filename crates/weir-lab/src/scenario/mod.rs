@@ -237,6 +237,11 @@ impl Scenario {
         self.gateways.iter().any(Gateway::is_remote)
     }
 
+    /// Whether its parts run in pods of a cluster.
+    pub fn is_in_pods(&self) -> bool {
+        matches!(self.generator.on, Some(Place::Pods(_)))
+    }
+
     /// Whether there is a direct baseline: gateways that run elsewhere may keep their upstream to themselves.
     pub fn has_direct(&self) -> bool {
         !self.is_elsewhere() || self.gateways.iter().any(|gateway| gateway.remote.direct.is_some())

@@ -1,7 +1,7 @@
 //! The request counters of gateways.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::form::{CountersFile, KindsFile, Parser};
+use crate::launch::reach;
 use crate::{Credentials, Namespace, RigError, http};
 
 /// Envoy takes seconds to print the statistics of a hundred thousand routes.
@@ -72,6 +73,19 @@ impl CounterSource {
     pub fn within(mut self, namespace: Option<&Namespace>) -> Self {
         if let Some(source) = &mut self.source {
             source.namespace = namespace.cloned();
+        }
+        self
+    }
+
+    /// The same counters, reached at `ip` where their address has no host.
+    #[must_use]
+    pub fn reached_at(mut self, ip: IpAddr) -> Self {
+        if let Some(source) = &mut self.source {
+            let is_named = source.host == source.address.to_string();
+            reach(&mut source.address, ip);
+            if is_named {
+                source.host = source.address.to_string();
+            }
         }
         self
     }

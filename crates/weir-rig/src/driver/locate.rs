@@ -31,6 +31,8 @@ pub struct Binary {
     pub sha256: String,
     /// The image that contains it; `None` for a file of this host.
     pub image: Option<Image>,
+    /// The image of the pod that it runs in; `None` outside of a cluster, and for weir itself.
+    pub pod_image: Option<ImageName>,
 }
 
 impl Binary {
@@ -41,7 +43,7 @@ impl Binary {
     pub fn own() -> Result<Self, RigError> {
         let path = std::env::current_exe().map_err(|error| RigError::file("weir's own executable", error))?;
         let sha256 = sha256(&path).map_err(|error| RigError::file(&path, error))?;
-        Ok(Self { path, version: env!("CARGO_PKG_VERSION").into(), sha256, image: None })
+        Ok(Self { path, version: env!("CARGO_PKG_VERSION").into(), sha256, image: None, pod_image: None })
     }
 }
 
@@ -104,7 +106,7 @@ impl Binary {
             }
             None => short(&sha256),
         };
-        Ok(Self { path, version, sha256, image: None })
+        Ok(Self { path, version, sha256, image: None, pod_image: None })
     }
 }
 
@@ -116,13 +118,18 @@ pub struct Programs<'a> {
     pub engines: Engines,
     /// Gets a sentence before an image is pulled, which can take minutes.
     pub before_pull: &'a dyn Fn(&str),
+    /// The image of weir, if programs run in pods: each comes from an image that the cluster pulls.
+    pub pods: Option<ImageName>,
 }
 
 impl Default for Programs<'_> {
     fn default() -> Self {
-        Self { images: false, engines: Engines::default(), before_pull: &|_| {} }
+        Self { images: false, engines: Engines::default(), before_pull: &|_| {}, pods: None }
     }
 }
+
+/// weir's own gateway: its image lies beside that of weir.
+const OWN_GATEWAY: &str = "weir-gateway";
 
 impl Programs<'_> {
     /// The binary of the driver or service `part`: in `image` if given, where `binary` is its path, else on this host,
@@ -134,6 +141,9 @@ impl Programs<'_> {
         binary: Option<&Path>,
         image: Option<&ImageName>,
     ) -> Result<Binary, RigError> {
+        if let Some(weir) = &self.pods {
+            return in_pod(part, file, binary, image, weir);
+        }
         if let Some(image) = image {
             return self.in_image(part, file, binary, image);
         }
@@ -166,8 +176,33 @@ impl Programs<'_> {
             }
             None => short(&image.id),
         };
-        Ok(Binary { path, version, sha256: image.id.clone(), image: Some(image) })
+        Ok(Binary { path, version, sha256: image.id.clone(), image: Some(image), pod_image: None })
     }
+}
+
+/// The binary in the image of a pod. Its version is that of the image, which only the cluster has.
+fn in_pod(
+    part: &str,
+    file: &BinaryFile,
+    binary: Option<&Path>,
+    image: Option<&ImageName>,
+    weir: &ImageName,
+) -> Result<Binary, RigError> {
+    let own = || (file.name == OWN_GATEWAY).then(|| weir.beside("weir", OWN_GATEWAY)).flatten();
+    let image = image.cloned().or_else(|| file.image.clone()).or_else(own).ok_or_else(|| {
+        let binary = file.name.clone();
+        RigError::BinaryMissing {
+            part: part.to_owned(),
+            binary,
+            get: "name the image that contains it: --set gateways.NAME.image=IMAGE".into(),
+        }
+    })?;
+    Ok(Binary {
+        path: binary.map_or_else(|| PathBuf::from(&file.name), Path::to_owned),
+        version: image.tag().to_owned(),
+        pod_image: Some(image),
+        ..Binary::default()
+    })
 }
 
 /// What stands for the version of a binary that does not report one.

@@ -189,12 +189,7 @@ mod tests {
             workers: 3,
             limits: BTreeMap::new(),
             set: BTreeMap::new(),
-            binary: Binary {
-                path: "/nowhere".into(),
-                version: String::new(),
-                sha256: String::new(),
-                image: None,
-            },
+            binary: Binary { path: "/nowhere".into(), ..Binary::default() },
             config,
             changes: false,
             services: BTreeMap::new(),

@@ -1,7 +1,7 @@
 //! Renders the templates of a driver for a gateway or an upstream.
 
 use std::fs;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
@@ -298,6 +298,13 @@ impl Rendered {
             process.namespace = namespace.cloned();
         }
         Self { counters: self.counters.within(namespace), ..self }
+    }
+
+    /// The same, reached at `ip` where it listens on all addresses: parts in a pod.
+    #[must_use]
+    pub fn reached_at(self, ip: IpAddr) -> Self {
+        let processes = self.processes.into_iter().map(|process| process.reached_at(ip)).collect();
+        Self { processes, counters: self.counters.reached_at(ip), ..self }
     }
 }
 

@@ -25,6 +25,27 @@ const FAILED: [i32; 3] = [125, 126, 127];
 #[serde(try_from = "String", into = "String")]
 pub struct ImageName(String);
 
+impl ImageName {
+    /// Its tag, or its digest; `latest` without one.
+    pub fn tag(&self) -> &str {
+        if let Some((_, digest)) = self.0.split_once('@') {
+            return digest;
+        }
+        let name = self.0.rsplit_once('/').map_or(&self.0[..], |(_, name)| name);
+        name.split_once(':').map_or("latest", |(_, tag)| tag)
+    }
+
+    /// The name of the image beside it that is called `other` where this one is called `own`: `team/weir:1` has
+    /// `team/weir-gateway:1` beside it. `None` if this one is called otherwise, or has a digest.
+    pub fn beside(&self, own: &str, other: &str) -> Option<Self> {
+        let (folder, name) =
+            self.0.rsplit_once('/').map_or(("", &self.0[..]), |(folder, name)| (folder, name));
+        let rest = name.strip_prefix(own).filter(|rest| rest.is_empty() || rest.starts_with(':'))?;
+        let slash = if folder.is_empty() { "" } else { "/" };
+        (!rest.contains('@')).then(|| Self(format!("{folder}{slash}{other}{rest}")))
+    }
+}
+
 impl TryFrom<String> for ImageName {
     type Error = String;
 

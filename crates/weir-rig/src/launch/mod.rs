@@ -21,6 +21,7 @@ mod wrong_address;
 
 use affinity::Pins;
 use logs::Logs;
+pub(crate) use process::reach;
 pub use process::{ProcessSpec, Ready};
 pub use running::Running;
 use spawn::Spawner;

@@ -1,11 +1,12 @@
 //! The specification of a process: role, limits, readiness.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use weir_results::Role;
 
+use super::readiness;
 use crate::{Binary, Credentials, Limits, Namespace};
 
 /// When a process is ready. In addition, every address of [`ProcessSpec::listens`] must accept connections.
@@ -89,5 +90,31 @@ impl ProcessSpec {
             listens: Vec::new(),
             namespace: None,
         }
+    }
+
+    /// Looks once whether it is ready; the error says what was found instead.
+    ///
+    /// # Errors
+    /// What was found.
+    pub fn look(&self) -> Result<(), String> {
+        readiness::check(self)
+    }
+
+    /// The same, reached at `ip` where it listens on all addresses.
+    #[must_use]
+    pub fn reached_at(mut self, ip: IpAddr) -> Self {
+        let address = match &mut self.ready {
+            Ready::None => None,
+            Ready::Tcp(address) | Ready::Http { address, .. } => Some(address),
+        };
+        self.listens.iter_mut().chain(address).for_each(|address| reach(address, ip));
+        self
+    }
+}
+
+/// Sets the host of an address that has none.
+pub(crate) fn reach(address: &mut SocketAddr, ip: IpAddr) {
+    if address.ip().is_unspecified() {
+        address.set_ip(ip);
     }
 }

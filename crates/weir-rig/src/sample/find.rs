@@ -12,7 +12,7 @@ fn stats() -> Vec<Stat> {
     stats.filter(|stat| !matches!(stat.state, 'Z' | 'X')).collect()
 }
 
-/// The processes whose program has this name. The kernel cuts the name that a process has; its link to the program has all
+/// The processes whose program has this name, without this process and those below it. The kernel cuts the name that a process has; its link to the program has all
 /// of it, and can be read by the same user only.
 pub(super) fn of_program(name: &str) -> Vec<i32> {
     let is_it = |stat: &Stat| {
@@ -20,7 +20,11 @@ pub(super) fn of_program(name: &str) -> Vec<i32> {
         let program = program.as_deref().and_then(Path::file_name).and_then(|name| name.to_str());
         stat.comm == name || program.is_some_and(|program| program.trim_end_matches(" (deleted)") == name)
     };
-    stats().iter().filter(|stat| is_it(stat)).map(|stat| stat.pid).collect()
+    let found: Vec<i32> = stats().iter().filter(|stat| is_it(stat)).map(|stat| stat.pid).collect();
+    let own = std::process::id() as i32;
+    // An agent of weir beside an origin of weir is none of its processes.
+    let own = if found.contains(&own) { below(own) } else { Vec::new() };
+    found.into_iter().filter(|pid| !own.contains(pid)).collect()
 }
 
 /// The process `pid`, and all below it. The kernel lists the children of each thread; without these lists, all processes of

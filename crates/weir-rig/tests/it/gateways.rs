@@ -32,12 +32,7 @@ pub(crate) fn binding() -> Binding {
         workers: 1,
         limits: BTreeMap::new(),
         set: BTreeMap::new(),
-        binary: Binary {
-            path: "/nowhere".into(),
-            version: String::new(),
-            sha256: String::new(),
-            image: None,
-        },
+        binary: Binary { path: "/nowhere".into(), ..Binary::default() },
         config: None,
         changes: false,
         services: BTreeMap::new(),

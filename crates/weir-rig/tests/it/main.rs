@@ -66,7 +66,12 @@ impl Bench {
         ProcessSpec {
             name: name.into(),
             role: Role::Data,
-            binary: Binary { path: PROBE.into(), version: "1".into(), sha256: "0".into(), image: None },
+            binary: Binary {
+                path: PROBE.into(),
+                version: "1".into(),
+                sha256: "0".into(),
+                ..Binary::default()
+            },
             config_sha256: None,
             command,
             env: Vec::new(),

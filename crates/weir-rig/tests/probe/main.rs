@@ -198,7 +198,12 @@ fn own_process(rig: &Rig, name: &str, part: &str, limits: Limits) -> ProcessSpec
     ProcessSpec {
         name: name.into(),
         role: Role::Data,
-        binary: Binary { path: own.clone(), version: String::new(), sha256: String::new(), image: None },
+        binary: Binary {
+            path: own.clone(),
+            version: String::new(),
+            sha256: String::new(),
+            ..Binary::default()
+        },
         config_sha256: None,
         command: vec![own.display().to_string(), part.into()],
         env: Vec::new(),

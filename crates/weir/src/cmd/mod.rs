@@ -12,6 +12,7 @@ pub(crate) mod generate;
 pub(crate) mod guard;
 pub(crate) mod hint;
 pub(crate) mod import;
+pub(crate) mod k8s;
 pub(crate) mod known;
 pub(crate) mod load;
 pub(crate) mod origin;

@@ -14,14 +14,16 @@ use std::sync::atomic::AtomicBool;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 use weir_analysis::compare::Comparison;
-use weir_lab::agents::Place;
-use weir_lab::{AgentsOptions, Bench, Ended, LabError, Overrides, Prepared, Source, Watcher};
+use weir_lab::{
+    AgentsOptions, Bench, Ended, Known, LabError, Observer, Overrides, Prepared, Source, Watcher,
+};
 use weir_results::{Run, Store};
 use weir_rig::{Binary, Drivers, EngineKind, Engines, Programs};
 
 use super::database::Database;
 use super::gate::{Gate, RUN_EXIT_CODES};
 use super::hint::with_database;
+use super::k8s::{self, ClusterArgs, Launched, On};
 use super::known::known;
 use super::output::note;
 use super::report::{self, Format, Wanted, tell};
@@ -30,6 +32,9 @@ use super::watch::{self, RunWatcher, WatchArgs};
 use crate::failure::{Exit, Failure};
 use baseline::Baseline;
 use until::{Look, Until};
+
+#[cfg(feature = "kubernetes")]
+pub(super) use progress::watcher as watcher_of;
 
 /// Arguments of `weir run`.
 #[derive(Debug, clap::Args)]
@@ -66,9 +71,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SHARE", conflicts_with = "resume")]
     control: Option<String>,
     /// Agents that generate the load together: local:N or netns:N on this host; on other machines, ssh:HOST,HOST starts
-    /// them and agents:N waits for them
-    #[arg(long, value_name = "PLACE", conflicts_with = "resume")]
-    on: Option<Place>,
+    /// them and agents:N waits for them. Or the place of the whole run: k8s or k8s:CONTEXT is a Kubernetes cluster
+    #[arg(long, value_name = "PLACE")]
+    on: Option<On>,
+    #[command(flatten)]
+    cluster: ClusterArgs,
     /// With agents:N and ssh: where they join
     #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:7400")]
     listen: SocketAddr,
@@ -142,13 +149,56 @@ impl Args {
     }
 
     fn agents(&self) -> AgentsOptions {
-        AgentsOptions { listen: self.listen, ticket: self.ticket.clone() }
+        AgentsOptions { listen: self.listen, ticket: self.ticket.clone(), pods: None }
     }
 
     /// Where programs come from.
-    fn programs(&self) -> Programs<'static> {
+    fn programs(&self) -> Result<Programs<'static>, Failure> {
         let before_pull: &dyn Fn(&str) = &|text| note(text);
-        Programs { images: self.images, engines: Engines::new(self.engine), before_pull }
+        let pods = self.context().map(|_| self.cluster.image_name()).transpose()?;
+        Ok(Programs { images: self.images, engines: Engines::new(self.engine), before_pull, pods })
+    }
+
+    /// The context of the cluster that the run is in; `Some(None)` is the current one, `None` is this host.
+    fn context(&self) -> Option<Option<&str>> {
+        match &self.on {
+            Some(On::Cluster(context)) => Some(context.as_deref()),
+            Some(On::Agents(_)) | None => None,
+        }
+    }
+
+    /// What the scenario is checked against.
+    fn known(&self, drivers: &Drivers) -> Result<Known, Failure> {
+        match self.context() {
+            Some(context) => Ok(k8s::known_of_cluster(drivers, k8s::node_cpus(context)?)),
+            None => Ok(known(drivers)),
+        }
+    }
+
+    /// Rejects flags that do not go together.
+    fn check(&self) -> Result<(), Failure> {
+        let is_in_cluster = self.context().is_some();
+        if let (false, Some(flag)) = (is_in_cluster, self.cluster.given()) {
+            let message = format!("{flag} belongs to a run in a cluster");
+            return Err(Failure::wrong_use(message, "add --on k8s"));
+        }
+        if let (Some(On::Agents(_)), Some(_)) = (&self.on, &self.resume) {
+            let message = "--on: a run is resumed with the agents that it had";
+            return Err(Failure::wrong_use(message, "remove it, or start a new run"));
+        }
+        let elsewhere = [
+            ("--until", self.until.is_some()),
+            ("--drivers", !self.drivers.is_empty()),
+            ("--images", self.images),
+            ("--engine", self.engine.is_some()),
+        ];
+        match elsewhere.into_iter().find(|(_, is_given)| is_in_cluster && *is_given) {
+            Some((flag, _)) => {
+                let message = format!("{flag} does not work in a cluster yet");
+                Err(Failure::wrong_use(message, "remove it, or run on this host"))
+            }
+            None => Ok(()),
+        }
     }
 
     fn fails_on_worse(&self) -> bool {
@@ -162,7 +212,8 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
         let message = "--fail-on worse: no baseline to compare with";
         return Err(Failure::wrong_use(message, "add --baseline RUN"));
     }
-    if !args.plan {
+    args.check()?;
+    if !args.plan && args.context().is_none() {
         enter_scope();
     }
     let drivers = Drivers::load(&args.drivers)?;
@@ -173,8 +224,12 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
 }
 
 fn start(args: &Args, drivers: &Drivers) -> Result<Exit, Failure> {
+    let place = args.on.as_ref().map(|on| match on {
+        On::Agents(place) => format!("generator.on={place}"),
+        On::Cluster(_) => format!("generator.on=pods:{}", args.cluster.agents.unwrap_or(1)),
+    });
     let overrides = Overrides {
-        set: args.on.iter().map(|place| format!("generator.on={place}")).chain(args.set.clone()).collect(),
+        set: place.into_iter().chain(args.set.clone()).collect(),
         gateways: args.gateways.clone(),
         quick: args.quick,
         repeats: args.repeats,
@@ -184,8 +239,8 @@ fn start(args: &Args, drivers: &Drivers) -> Result<Exit, Failure> {
         selector: args.selector.clone(),
     };
     let source = Source::find(args.scenario.as_deref().unwrap_or_default())?;
-    let checked = weir_lab::read(&source, &overrides, &known(drivers))?;
-    let prepared = weir_lab::prepare_with(checked, drivers, &args.programs())?;
+    let checked = weir_lab::read(&source, &overrides, &args.known(drivers)?)?;
+    let prepared = weir_lab::prepare_with(checked, drivers, &args.programs()?)?;
     let mut run = weir_lab::new_run(&prepared, std::env::args().collect());
     run.manifest.repeats_were_added = args.until.is_some();
     if args.plan {
@@ -208,11 +263,22 @@ fn resume(args: &Args, drivers: &Drivers, name: &str) -> Result<Exit, Failure> {
         false => args.database.open_to_resume()?,
     };
     let mut run = store.run(&store.find(name)?)?;
-    let checked = weir_lab::read_again(&run, args.repeats, &known(drivers))?;
+    let checked = weir_lab::read_again(&run, args.repeats, &args.known(drivers)?)?;
+    match (checked.scenario.is_in_pods(), args.context()) {
+        (true, None) => {
+            let message = format!("run {} is one in a cluster", run.id);
+            return Err(Failure::wrong_use(message, "add --on k8s"));
+        }
+        (false, Some(_)) => {
+            let message = format!("run {} is none in a cluster", run.id);
+            return Err(Failure::wrong_use(message, "remove --on, or start a new run in the cluster"));
+        }
+        _ => {}
+    }
     if args.repeats.is_some() {
         run = weir_lab::extended(&run, &checked)?;
     }
-    let prepared = weir_lab::prepare_with(checked, drivers, &args.programs())?;
+    let prepared = weir_lab::prepare_with(checked, drivers, &args.programs()?)?;
     let finished = store.finished(&run.id)?;
     if args.plan {
         check_outputs(args, &run)?;
@@ -239,14 +305,12 @@ fn go(
     store: &mut Store,
     notes: &[String],
 ) -> Result<Exit, Failure> {
-    let stop = interruptible()?;
     // Not after hours of measuring.
     check_outputs(args, run)?;
     let baseline = args.baseline.as_deref().map(|name| Baseline::find(store, name, run)).transpose()?;
     let finished = store.finished(&run.id)?;
     let missing = run.plan.iter().filter(|key| !finished.contains(&key.index));
     let takes = weir_lab::plan::time(&prepared.checked, missing) + weir_lab::pilot_time(&prepared.checked);
-    let watch = args.watch.start()?;
     let progress = progress::watcher(&prepared.checked.scenario, run.plan.len());
     progress.note(&format!(
         "run {}: {}, {}, {}",
@@ -258,22 +322,17 @@ fn go(
     for note in prepared.notes.iter().chain(notes) {
         progress.note(note);
     }
-    let weir = Binary::own()?;
-    let agents = args.agents();
-    let run_watcher = watch.as_ref().map(RunWatcher::new);
-    let bench = Bench {
-        drivers,
-        weir: &weir,
-        stop: &stop,
-        observer: progress.as_ref(),
-        agents: &agents,
-        watcher: run_watcher.as_ref().map(|watcher| watcher as &dyn Watcher),
+    let ended = match args.context() {
+        Some(context) => {
+            drop(progress);
+            match k8s::launch(run, store, context, &args.cluster)? {
+                Launched::Detached => return Ok(Exit::Good),
+                Launched::Finished => Ok(Ended::Finished),
+                Launched::Interrupted => Ok(Ended::Interrupted),
+            }
+        }
+        None => measured_here(args, drivers, run, prepared, store, progress)?,
     };
-    let ended = measured(args, run, prepared, store, &bench);
-    drop(progress);
-    if let Some(watch) = watch {
-        watch::finish(watch);
-    }
     let how_to_resume = || format!("`{}` continues after the stored cells", args.resume_command(&run.id));
     match ended {
         Err(error) => {
@@ -314,6 +373,34 @@ fn go(
     }
 }
 
+/// Measures what is left of `run` on this host.
+fn measured_here(
+    args: &Args,
+    drivers: &Drivers,
+    run: &Run,
+    prepared: &Prepared,
+    store: &mut Store,
+    progress: Box<dyn Observer>,
+) -> Result<Result<Ended, LabError>, Failure> {
+    let (stop, weir, agents) = (interruptible()?, Binary::own()?, args.agents());
+    let watch = args.watch.start()?;
+    let run_watcher = watch.as_ref().map(RunWatcher::new);
+    let bench = Bench {
+        drivers,
+        weir: &weir,
+        stop: &stop,
+        observer: progress.as_ref(),
+        agents: &agents,
+        watcher: run_watcher.as_ref().map(|watcher| watcher as &dyn Watcher),
+    };
+    let ended = measured(args, run, prepared, store, &bench);
+    drop(progress);
+    if let Some(watch) = watch {
+        watch::finish(watch);
+    }
+    Ok(ended)
+}
+
 /// Measures what is left of `run`; with `--until`, repeat by repeat until its values are certain enough.
 fn measured(
     args: &Args,
@@ -342,7 +429,12 @@ fn measured(
             Look::Open { .. } => {
                 let checked = weir_lab::read_again(&run, Some(repeats + 1), &known(bench.drivers))?;
                 let run = weir_lab::extended(&run, &checked)?;
-                let prepared = weir_lab::prepare_with(checked, bench.drivers, &args.programs())?;
+                let programs = Programs {
+                    images: args.images,
+                    engines: Engines::new(args.engine),
+                    ..Programs::default()
+                };
+                let prepared = weir_lab::prepare_with(checked, bench.drivers, &programs)?;
                 ended = weir_lab::execute(&run, &prepared, store, bench)?;
                 continue;
             }

@@ -22,6 +22,13 @@ pub(super) fn run(
     heard: &dyn Fn(&str, &LiveSecond),
     stop: &Arc<AtomicBool>,
 ) -> Result<Option<(LoadRecord, Option<Usage>)>, Failure> {
+    if matches!(place, Place::Pods(_)) {
+        let message = "--on: agents in pods belong to a run in a cluster";
+        return Err(Failure::wrong_use(
+            message,
+            "use `weir run SCENARIO --on k8s`, or agents:N or ssh:HOST here",
+        ));
+    }
     if matches!(place, Place::Namespaces(_)) {
         let message = "--on: agents in network namespaces reach only servers that `weir run` starts there";
         return Err(Failure::wrong_use(message, "use local:N, agents:N or ssh:HOST"));
@@ -41,6 +48,7 @@ pub(super) fn run(
         listen: args.running.listen,
         ticket: args.running.ticket.clone(),
         stop,
+        pods: None,
     };
     let mut crew = match Crew::start(&rig, &joining, &|words| note(words)) {
         Ok(crew) => crew,

@@ -15,7 +15,7 @@ use weir_results::{Cell, CellKey, CellOutcome, Found, Measurement, last_words};
 use super::super::output::note;
 
 /// The watcher that fits where standard error goes.
-pub(super) fn watcher(scenario: &Scenario, cells: usize) -> Box<dyn Observer> {
+pub(in crate::cmd) fn watcher(scenario: &Scenario, cells: usize) -> Box<dyn Observer> {
     let width = scenario.gateways.iter().map(|gateway| gateway.name.len()).max().unwrap_or(0);
     let baseline = if scenario.twin { weir_results::DIRECT_TWIN } else { weir_results::DIRECT };
     let lines = Lines { width: width.max(baseline.len()), retries: Counter::new(0) };

@@ -1,0 +1,399 @@
+//! The pods of a run, made and watched through the Kubernetes API.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use weir_kube::{Cluster, KubeError, Object, PodFailure, PodState, Selected, pod_state};
+use weir_results::PartImage;
+
+use super::site::{PART_LABEL, label};
+use super::{
+    AgentSize, Carrier, FileSet, JobSpec, Mounted, PartSpec, PodError, PodHost, PodSpec, Site, chunked,
+};
+
+/// How often the pods of a part are looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// How long the first request of the run may find no API.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// How long a pod may be without a node, or without its image, before weir gives up: a node may be about to be added.
+const START_MAX: Duration = Duration::from_secs(60);
+
+/// How long pods may take to end.
+const END_MAX: Duration = Duration::from_secs(60);
+
+/// The longest run of agents.
+const AGENTS_MAX_S: u64 = 24 * 3600;
+
+/// Lines of a container's log that an error shows.
+const LOG_LINES: u32 = 20;
+
+/// The cluster that this process runs in, as the place of its run.
+#[derive(Debug)]
+pub struct Pods {
+    cluster: Arc<Cluster>,
+    site: Site,
+    address: IpAddr,
+    /// What engine the report names.
+    engine: String,
+    /// Tells the objects of one kind from each other.
+    made: AtomicU32,
+}
+
+impl Pods {
+    /// The pods of `site`, whose agents join at `address`.
+    ///
+    /// # Errors
+    /// [`PodError`] if the cluster does not respond.
+    pub fn new(cluster: Cluster, site: Site, address: IpAddr) -> Result<Self, PodError> {
+        let cluster = Arc::new(cluster.patient(PATIENCE));
+        let version = cluster.version().map_err(|error| refused(&error))?;
+        Ok(Self { cluster, site, address, engine: format!("Kubernetes {version}"), made: AtomicU32::new(1) })
+    }
+
+    /// The connection.
+    pub fn cluster(&self) -> &Arc<Cluster> {
+        &self.cluster
+    }
+
+    /// Where its objects are.
+    pub fn site(&self) -> &Site {
+        &self.site
+    }
+
+    fn unique(&self, name: &str) -> String {
+        format!("{name}-{}", self.made.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Applies what a carrier keeps, the last of which makes the pods called `name`.
+    fn carry(
+        &self,
+        name: &str,
+        part: Option<&str>,
+        manifests: Vec<Value>,
+    ) -> Result<Box<dyn Carrier>, PodError> {
+        let objects: Vec<Object> = manifests.iter().rev().filter_map(Object::of).collect();
+        let carrier = Kept {
+            cluster: Arc::clone(&self.cluster),
+            objects,
+            selected: Selected::new(
+                "v1",
+                "Pod",
+                &self.site.namespace,
+                &format!("{},{PART_LABEL}={name}", self.site.selector()),
+            ),
+            state: Arc::default(),
+            stop: Arc::default(),
+            thread: None,
+            engine: self.engine.clone(),
+        };
+        // From here on everything goes with the carrier.
+        self.cluster.apply(&manifests, PATIENCE).map_err(|error| refused(&error))?;
+        Ok(Box::new(carrier.watched(part, name)))
+    }
+}
+
+impl PodHost for Pods {
+    fn address(&self) -> IpAddr {
+        self.address
+    }
+
+    fn agents(
+        &self,
+        count: u32,
+        size: AgentSize,
+        join: SocketAddr,
+        ticket: &str,
+    ) -> Result<Box<dyn Carrier>, PodError> {
+        let name = self.unique("agents");
+        let data = format!("{name}-ticket");
+        let spec =
+            JobSpec { name: &name, agents: count, size, join, ticket: &data, deadline_s: AGENTS_MAX_S };
+        let mut manifests = chunked(&self.site, &data, ticket.as_bytes());
+        manifests.push(self.site.job(&spec));
+        self.carry(&name, None, manifests)
+    }
+
+    fn part(
+        &self,
+        part: &PartSpec<'_>,
+        join: SocketAddr,
+        ticket: &str,
+    ) -> Result<Box<dyn Carrier>, PodError> {
+        let container = label(part.name);
+        let name = self.unique(&container);
+        let (ticket_data, files_data) = (format!("{name}-ticket"), format!("{name}-files"));
+        let mut files = FileSet::default();
+        for folder in part.folders.iter().filter(|folder| folder.is_dir()) {
+            files.add(folder).map_err(|error| {
+                PodError::new("render", format!("{}: {error}", folder.display()), "report this as a bug")
+            })?;
+        }
+        let mut manifests = chunked(&self.site, &ticket_data, ticket.as_bytes());
+        let mut mounted = None;
+        if !files.is_empty() {
+            let secrets = chunked(&self.site, &files_data, &files.packed());
+            mounted = Some(Mounted { data: &files_data, chunks: secrets.len(), root: part.root });
+            manifests.extend(secrets);
+        }
+        let spec = PodSpec {
+            name: &name,
+            part: &container,
+            role: part.role,
+            image: part.image.unwrap_or(&self.site.image),
+            command: part.command,
+            env: part.env,
+            limits: part.limits,
+            files: mounted,
+            join,
+            ticket: &ticket_data,
+        };
+        manifests.push(self.site.deployment(&spec));
+        self.carry(&name, Some(&container), manifests)
+    }
+}
+
+/// What is known of the pods of a carrier.
+#[derive(Debug, Default)]
+struct Known {
+    failure: Option<PodError>,
+    address: Option<IpAddr>,
+    /// The images of containers: name and id.
+    images: BTreeMap<String, [String; 2]>,
+}
+
+/// Pods that are kept.
+struct Kept {
+    cluster: Arc<Cluster>,
+    /// What makes them and what they use, in the order of deletion.
+    objects: Vec<Object>,
+    selected: Selected,
+    state: Arc<Mutex<Known>>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+    engine: String,
+}
+
+impl std::fmt::Debug for Kept {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Kept").field("selected", &self.selected.labels).finish_non_exhaustive()
+    }
+}
+
+impl Kept {
+    /// Begins to look at its pods.
+    fn watched(mut self, part: Option<&str>, name: &str) -> Self {
+        let watch = Watch {
+            cluster: Arc::clone(&self.cluster),
+            selected: self.selected.clone(),
+            maker: self.objects.first().cloned(),
+            state: Arc::clone(&self.state),
+            part: part.map(str::to_owned),
+            name: name.to_owned(),
+            since: Instant::now(),
+            has_started: false,
+            seen: BTreeMap::new(),
+        };
+        let stop = Arc::clone(&self.stop);
+        let thread = thread::Builder::new().name("pods".into()).spawn(move || watch.run(&stop));
+        self.thread = thread.ok();
+        self
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Carrier for Kept {
+    fn failure(&self) -> Option<PodError> {
+        self.known().failure.clone()
+    }
+
+    fn reason(&self, patience: Duration) -> Option<PodError> {
+        let deadline = Instant::now() + patience;
+        loop {
+            let failure = self.failure();
+            if failure.is_some() || Instant::now() >= deadline {
+                return failure;
+            }
+            thread::sleep(LOOK_EVERY / 10);
+        }
+    }
+
+    fn address(&self) -> Option<IpAddr> {
+        self.known().address
+    }
+
+    fn image(&self, container: &str) -> Option<PartImage> {
+        let [name, id] = self.known().images.get(&label(container)).cloned()?;
+        let id = id.rsplit_once('@').map_or(id.clone(), |(_, digest)| digest.to_owned());
+        Some(PartImage { name, id, digest: None, engine: self.engine.clone() })
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        for object in &self.objects {
+            // What stays goes with the namespace.
+            let _ = self.cluster.remove(object, Duration::ZERO);
+        }
+        // A pod that is ending would take CPU time from the next cell.
+        let deadline = Instant::now() + END_MAX;
+        while Instant::now() < deadline
+            && self.cluster.list(&self.selected).is_ok_and(|pods| !pods.is_empty())
+        {
+            thread::sleep(LOOK_EVERY / 2);
+        }
+    }
+}
+
+/// Looks at pods on a thread of its own, so that a slow API delays no load.
+struct Watch {
+    cluster: Arc<Cluster>,
+    selected: Selected,
+    /// The Job or Deployment.
+    maker: Option<Object>,
+    state: Arc<Mutex<Known>>,
+    part: Option<String>,
+    name: String,
+    since: Instant,
+    /// Whether all pods have run.
+    has_started: bool,
+    /// The pods that were there, and since when each of them cannot start.
+    seen: BTreeMap<String, Option<Instant>>,
+}
+
+impl Watch {
+    fn run(mut self, stop: &AtomicBool) {
+        while !stop.load(Ordering::Relaxed) {
+            // An API that is not there says nothing about the pods.
+            if let Ok(pods) = self.cluster.list_once(&self.selected)
+                && let Some(failure) = self.look(&pods)
+            {
+                self.state.lock().unwrap_or_else(PoisonError::into_inner).failure = Some(failure);
+                return;
+            }
+            thread::sleep(LOOK_EVERY);
+        }
+    }
+
+    /// Looks at the pods; returns why one of them is not there, or never will be.
+    fn look(&mut self, pods: &[Value]) -> Option<PodError> {
+        let name_of = |pod: &Value| pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let names: Vec<String> = pods.iter().map(name_of).collect();
+        if let Some(gone) = self.seen.keys().find(|seen| !names.contains(seen)) {
+            let remedy = "see the events of the namespace: kubectl get events";
+            return Some(PodError::new("pod", format!("pod {gone} was deleted"), remedy));
+        }
+        if pods.is_empty() && self.since.elapsed() > Duration::from_secs(5) {
+            // Its maker says why: a quota, or an admission controller.
+            if let Some(why) = self.not_made() {
+                let remedy = "raise the quota or change the policy that refuses the pod, or use another namespace (--namespace)";
+                return Some(PodError::new(
+                    "pod",
+                    format!("no pod of {} can be made: {why}", self.name),
+                    remedy,
+                ));
+            }
+        }
+        for pod in pods {
+            let name = name_of(pod);
+            let waits = self.seen.entry(name.clone()).or_default();
+            match pod_state(pod) {
+                PodState::Running(address) => {
+                    *waits = None;
+                    let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+                    state.address = Some(address);
+                    for status in pod["status"]["containerStatuses"].as_array().into_iter().flatten() {
+                        let text = |key: &str| status[key].as_str().unwrap_or_default().to_owned();
+                        let declared = pod["spec"]["containers"].as_array().into_iter().flatten();
+                        let image = declared.into_iter().find(|of| of["name"] == status["name"]);
+                        let image = image.and_then(|of| of["image"].as_str()).unwrap_or_default().to_owned();
+                        state.images.insert(text("name"), [image, text("imageID")]);
+                    }
+                }
+                PodState::Waiting(_) | PodState::Succeeded => *waits = None,
+                PodState::Failed(failure) if failure.may_start && !self.has_started => {
+                    let since = *waits.get_or_insert_with(Instant::now);
+                    if since.elapsed() > START_MAX {
+                        return Some(self.failed(&name, &failure));
+                    }
+                }
+                PodState::Failed(failure) => return Some(self.failed(&name, &failure)),
+            }
+        }
+        None
+    }
+
+    fn failed(&self, pod: &str, failure: &PodFailure) -> PodError {
+        let container = failure.container.as_deref();
+        let part = container.filter(|container| self.part.as_deref() == Some(container));
+        let namespace = self.selected.namespace.clone().unwrap_or_default();
+        let log = |container: &str| {
+            let log = |previous| self.cluster.log_once(&namespace, pod, container, previous, LOG_LINES);
+            log(true).or_else(|_| log(false)).unwrap_or_default()
+        };
+        let (cause, remedy) = match failure.reason.as_str() {
+            reason if reason.starts_with("OOMKilled") && part.is_some() => {
+                ("out-of-memory", "raise its memory limit (limits)")
+            }
+            reason if reason.starts_with("OOMKilled") => {
+                ("out-of-memory", "give agents more memory: --set limits.generator.memory=1GiB")
+            }
+            "Unschedulable" => ("pod", "add a node, or lower the limits: see `weir run --plan`"),
+            reason if reason.contains("Image") => ("pod", "push the image, or name another one with --image"),
+            "Evicted" => ("pod", "free memory or disk on the node, or use a larger one"),
+            _ if part.is_some() => ("died", "see its log"),
+            _ => ("pod", "see the events of the pod: kubectl describe pod"),
+        };
+        let log_tail = container.filter(|_| !failure.may_start).map(log).unwrap_or_default();
+        PodError {
+            cause: cause.into(),
+            message: format!("pod {pod}: {failure}"),
+            remedy: remedy.into(),
+            log_tail,
+            part: part.map(str::to_owned),
+        }
+    }
+
+    /// Why the Job or Deployment makes no pod; `None` if it does not say.
+    fn not_made(&self) -> Option<String> {
+        let namespace = self.selected.namespace.clone()?;
+        let maker = self.maker.as_ref()?;
+        if let Ok(Some(object)) = self.cluster.get_once(maker) {
+            let conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            let failed = |of: &&Value| {
+                matches!(of["type"].as_str(), Some("ReplicaFailure" | "Failed")) && of["status"] == "True"
+            };
+            if let Some(message) = conditions.iter().find(failed).and_then(|of| of["message"].as_str()) {
+                return Some(message.to_owned());
+            }
+        }
+        let events = self.cluster.list_once(&Selected::new("v1", "Event", &namespace, "")).ok()?;
+        let is_about = |event: &&Value| {
+            event["reason"] == "FailedCreate"
+                && event["involvedObject"]["name"].as_str().is_some_and(|name| name.starts_with(&maker.name))
+        };
+        events.iter().rev().find(is_about).and_then(|event| event["message"].as_str()).map(str::to_owned)
+    }
+}
+
+/// The API refused what the run needs.
+pub(super) fn refused(error: &KubeError) -> PodError {
+    let remedy = match error.is_forbidden() {
+        true => "grant the right that it names; `weir k8s render` prints the Role that a run needs",
+        false => "see what the cluster says, and try again",
+    };
+    PodError::new("kubernetes", error.to_string(), remedy)
+}

@@ -1,0 +1,71 @@
+//! Containers and pods as every part of a run gets them.
+
+use serde_json::{Value, json};
+
+use super::site::{USER, cpu_quantity};
+use super::{AgentSize, Site};
+
+/// How long a container may take to exit.
+const GRACE_SECONDS: u32 = 5;
+
+impl Site {
+    /// A container of the `restricted` level of Pod Security.
+    pub(super) fn container(&self, name: &str, image: &str, command: Value, resources: Value) -> Value {
+        json!({
+            "name": name,
+            "image": image,
+            "imagePullPolicy": "IfNotPresent",
+            "command": command,
+            "resources": resources,
+            "env": [
+                { "name": "TMPDIR", "value": "/tmp" },
+                { "name": "WEIR_STATE_DIR", "value": "/tmp/state" },
+                { "name": "HOME", "value": "/tmp" },
+            ],
+            "securityContext": {
+                "allowPrivilegeEscalation": false,
+                "capabilities": { "drop": ["ALL"] },
+                "readOnlyRootFilesystem": true,
+                "runAsNonRoot": true,
+                "runAsUser": USER,
+                "runAsGroup": USER,
+                "seccompProfile": { "type": "RuntimeDefault" },
+            },
+            "volumeMounts": [{ "name": "tmp", "mountPath": "/tmp" }],
+        })
+    }
+
+    /// A pod without a token of a service account.
+    pub(super) fn pod(&self, containers: Value, volumes: Value) -> Value {
+        json!({
+            "automountServiceAccountToken": false,
+            "enableServiceLinks": false,
+            "terminationGracePeriodSeconds": GRACE_SECONDS,
+            "securityContext": { "fsGroup": USER },
+            "containers": containers,
+            "volumes": volumes,
+        })
+    }
+}
+
+/// Mounts a volume.
+pub(super) fn mount(container: &mut Value, volume: &str, path: &str, read_only: bool) {
+    if let Some(mounts) = container["volumeMounts"].as_array_mut() {
+        mounts.push(json!({ "name": volume, "mountPath": path, "readOnly": read_only }));
+    }
+}
+
+/// Requests and limits; a zero is none.
+pub(super) fn resources(requests: AgentSize, limits: AgentSize) -> Value {
+    let quantities = |size: AgentSize| {
+        let mut quantities = json!({});
+        if size.cpus > 0.0 {
+            quantities["cpu"] = json!(cpu_quantity(size.cpus));
+        }
+        if size.memory_bytes > 0 {
+            quantities["memory"] = json!(size.memory_bytes.to_string());
+        }
+        quantities
+    };
+    json!({ "requests": quantities(requests), "limits": quantities(limits) })
+}

@@ -1,0 +1,121 @@
+//! What the lab asks of the cluster that it runs in.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::time::Duration;
+
+use weir_results::{Part, PartImage, Role};
+use weir_rig::Limits;
+
+use super::AgentSize;
+
+/// A cluster that gives the run its pods.
+pub trait PodHost: fmt::Debug + Send + Sync {
+    /// The address of this pod, at which agents join.
+    fn address(&self) -> IpAddr;
+
+    /// Starts the pods of agents, which join at `join` with `ticket`.
+    ///
+    /// # Errors
+    /// [`PodError`].
+    fn agents(
+        &self,
+        count: u32,
+        size: AgentSize,
+        join: SocketAddr,
+        ticket: &str,
+    ) -> Result<Box<dyn Carrier>, PodError>;
+
+    /// Starts the pod of a gateway or upstream, with an agent in it that joins at `join`.
+    ///
+    /// # Errors
+    /// [`PodError`].
+    fn part(&self, part: &PartSpec<'_>, join: SocketAddr, ticket: &str)
+    -> Result<Box<dyn Carrier>, PodError>;
+}
+
+/// A gateway or upstream that gets a pod.
+#[derive(Clone, Debug)]
+pub struct PartSpec<'a> {
+    /// Its name in the report.
+    pub name: &'a str,
+    /// Its role.
+    pub role: Role,
+    /// Its image; `None` is that of weir.
+    pub image: Option<&'a str>,
+    /// Program and arguments.
+    pub command: &'a [String],
+    /// Additional environment variables.
+    pub env: &'a [(String, String)],
+    /// Its limits.
+    pub limits: Limits,
+    /// The folders with its files.
+    pub folders: Vec<&'a Path>,
+    /// The folder above these.
+    pub root: &'a Path,
+}
+
+/// What keeps pods: they end with it.
+pub trait Carrier: fmt::Debug {
+    /// Why a pod cannot be there, as far as that is known. Asks nobody, so it can be called often.
+    fn failure(&self) -> Option<PodError>;
+
+    /// As [`Carrier::failure`], but waits for it: a lost connection is noticed before its reason is known.
+    fn reason(&self, patience: Duration) -> Option<PodError>;
+
+    /// The address of the only pod, once it runs.
+    fn address(&self) -> Option<IpAddr>;
+
+    /// What the report says of the image of a container.
+    fn image(&self, container: &str) -> Option<PartImage>;
+}
+
+/// Why there is no pod, or none any more.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct PodError {
+    /// What failed, in one word.
+    pub cause: String,
+    /// Which pod, and what Kubernetes says.
+    pub message: String,
+    /// What to do about it.
+    pub remedy: String,
+    /// The end of the container's log; empty if there is none.
+    pub log_tail: String,
+    /// The part that ended; `None` if an agent or the whole pod is concerned.
+    pub part: Option<String>,
+}
+
+impl PodError {
+    /// An error of the pods as a whole.
+    pub fn new(cause: &str, message: impl Into<String>, remedy: impl Into<String>) -> Self {
+        let (message, remedy) = (message.into(), remedy.into());
+        Self { cause: cause.into(), message, remedy, log_tail: String::new(), part: None }
+    }
+}
+
+/// A part in a pod, for the manifest of cells.
+pub(crate) fn part_of(spec: &PartSpec<'_>, config_sha256: Option<String>, carrier: &dyn Carrier) -> Part {
+    let image = carrier.image(spec.name);
+    let id = image.as_ref().map(|image| image.id.clone()).unwrap_or_default();
+    let named = image.as_ref().map(|image| image.name.clone()).unwrap_or_default();
+    let version = match spec.image {
+        None => env!("CARGO_PKG_VERSION").to_owned(),
+        Some(_) => named.rsplit_once(':').map_or(named.clone(), |(_, tag)| tag.to_owned()),
+    };
+    Part {
+        name: spec.name.to_owned(),
+        role: spec.role,
+        version,
+        binary: spec.command.first().cloned().unwrap_or_default(),
+        binary_sha256: id.trim_start_matches("sha256:").to_owned(),
+        config_sha256,
+        command: spec.command.to_vec(),
+        limit_cpus: spec.limits.cpus,
+        limit_memory_bytes: spec.limits.memory_bytes,
+        limits_applied: true,
+        limited_by: "kubernetes".into(),
+        image,
+    }
+}

@@ -1,0 +1,28 @@
+//! A Kubernetes cluster as the place of a run (`docs/decisions/0027-pods.md`).
+//!
+//! Everything of a run is in one namespace. A coordinator pod runs the lab; it makes the pods of agents, upstreams and
+//! gateways, and keeps each finished cell in Secrets, from which the command line fetches it.
+
+mod chunks;
+#[cfg(feature = "kubernetes")]
+mod cluster;
+mod container;
+mod host;
+mod manifests;
+#[cfg(feature = "kubernetes")]
+mod results;
+mod site;
+#[cfg(feature = "kubernetes")]
+mod workload;
+
+pub use chunks::{CHUNK_BYTES, FileSet, chunked, joined, joined_files};
+#[cfg(feature = "kubernetes")]
+pub use cluster::Pods;
+pub(crate) use host::part_of;
+pub use host::{Carrier, PartSpec, PodError, PodHost};
+pub use manifests::{RIGHTS, coordinator_manifests, namespace_manifest};
+#[cfg(feature = "kubernetes")]
+pub use results::{Ending, Fetched, Results};
+pub use site::{AgentSize, Site};
+#[cfg(feature = "kubernetes")]
+use workload::{JobSpec, Mounted, PodSpec};

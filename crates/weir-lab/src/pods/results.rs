@@ -1,0 +1,201 @@
+//! The results of a run in Secrets of its namespace: each finished cell at once, and how the run ended.
+//!
+//! They outlive the coordinator pod, and a command line that is gone finds them later.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use weir_kube::{Cluster, Object, Selected};
+use weir_results::{Cell, Run, Store, StoreError, read_archive, write_archive};
+
+use super::chunks::DATA_LABEL;
+use super::cluster::refused;
+use super::{PodError, Site, chunked, joined};
+
+/// The data that is the run without cells, as it became.
+const RUN: &str = "run";
+/// The data that says how the run ended.
+const END: &str = "end";
+/// The data that begins with this is a cell.
+const CELL: &str = "cell-";
+
+/// How a run in a cluster ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ending {
+    /// Whether every cell of the plan was measured.
+    pub is_finished: bool,
+    /// Why not; empty if nothing went wrong.
+    pub message: String,
+    /// What to do about it.
+    pub remedy: String,
+}
+
+/// What a run has left in its namespace.
+#[derive(Debug, Default)]
+pub struct Fetched {
+    /// The run; `None` before its first cell.
+    pub run: Option<Run>,
+    /// Its finished cells.
+    pub cells: Vec<Cell>,
+    /// How it ended; `None` while it goes on, or if it was cut.
+    pub ending: Option<Ending>,
+}
+
+/// The results of a run in its namespace.
+#[derive(Debug)]
+pub struct Results {
+    cluster: Arc<Cluster>,
+    site: Site,
+}
+
+impl Results {
+    /// The results of the run of `site`.
+    pub fn new(cluster: Arc<Cluster>, site: Site) -> Self {
+        Self { cluster, site }
+    }
+
+    /// Keeps a finished cell.
+    ///
+    /// # Errors
+    /// [`PodError`] if the API refuses it.
+    pub fn keep_cell(&self, run: &Run, cell: &Cell) -> Result<(), PodError> {
+        self.keep(&format!("{CELL}{}", cell.key.index), &packed(run, std::slice::from_ref(cell)))
+    }
+
+    /// Keeps how the run ended.
+    ///
+    /// # Errors
+    /// [`PodError`] if the API refuses it.
+    pub fn keep_end(&self, run: Option<&Run>, ending: &Ending) -> Result<(), PodError> {
+        if let Some(run) = run {
+            self.keep(RUN, &packed(run, &[]))?;
+        }
+        self.keep(END, &serde_json::to_vec(ending).unwrap_or_default())
+    }
+
+    fn keep(&self, name: &str, data: &[u8]) -> Result<(), PodError> {
+        let secrets = chunked(&self.site, name, data);
+        self.cluster.apply(&secrets, Duration::ZERO).map_err(|error| refused(&error))
+    }
+
+    /// How the run ended, if it has; does not wait for an API that is not there.
+    ///
+    /// # Errors
+    /// [`PodError`] if it cannot be read.
+    pub fn ending(&self) -> Result<Option<Ending>, PodError> {
+        let secrets = self.cluster.list_once(&self.selected(&format!("{DATA_LABEL}={END}")));
+        ending_in(&secrets.map_err(|error| refused(&error))?)
+    }
+
+    /// Everything that is there.
+    ///
+    /// # Errors
+    /// [`PodError`] if it cannot be read.
+    pub fn fetch(&self) -> Result<Fetched, PodError> {
+        let secrets = self.cluster.list(&self.selected(DATA_LABEL)).map_err(|error| refused(&error))?;
+        let mut by_name: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+        for secret in secrets {
+            let name = secret["metadata"]["labels"][DATA_LABEL].as_str().unwrap_or_default().to_owned();
+            by_name.entry(name).or_default().push(secret);
+        }
+        let mut fetched = Fetched::default();
+        for (name, secrets) in &by_name {
+            if name == END {
+                fetched.ending = ending_in(secrets)?;
+            } else if name == RUN || name.starts_with(CELL) {
+                // A cell whose last chunk is missing was being written when the coordinator ended.
+                let Some(data) = joined(secrets).map_err(|why| damaged(name, &why))? else { continue };
+                let archive =
+                    read_archive(name, &data[..]).map_err(|error| damaged(name, &error.to_string()))?;
+                fetched.cells.extend(archive.cells);
+                if name == RUN || fetched.run.is_none() {
+                    fetched.run = Some(archive.run);
+                }
+            }
+        }
+        Ok(fetched)
+    }
+
+    fn selected(&self, label: &str) -> Selected {
+        Selected::new("v1", "Secret", &self.site.namespace, &format!("{},{label}", self.site.selector()))
+    }
+
+    /// Removes everything of the run, and waits until it is gone.
+    ///
+    /// # Errors
+    /// [`PodError`] if something stays.
+    pub fn clean(&self) -> Result<(), PodError> {
+        const PATIENCE: Duration = Duration::from_secs(120);
+        let Site { namespace, is_own, .. } = &self.site;
+        let remove = |object: &Object| self.cluster.remove(object, PATIENCE).map_err(|error| refused(&error));
+        // The coordinator first: it ends its pods itself, and restores what it has changed.
+        remove(&Object::new("v1", "Pod", namespace, &self.site.name("coordinator")))?;
+        if *is_own {
+            return remove(&Object::global("v1", "Namespace", namespace));
+        }
+        for (api_version, kind) in KINDS {
+            let selected = Selected::new(api_version, kind, namespace, &self.site.selector());
+            for object in self.cluster.list(&selected).map_err(|error| refused(&error))? {
+                let name = object["metadata"]["name"].as_str().unwrap_or_default();
+                remove(&Object::new(api_version, kind, namespace, name))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The kinds of objects that a run makes in a namespace, in the order of their removal.
+const KINDS: [(&str, &str); 7] = [
+    ("batch/v1", "Job"),
+    ("apps/v1", "Deployment"),
+    ("v1", "Pod"),
+    ("v1", "Secret"),
+    ("rbac.authorization.k8s.io/v1", "RoleBinding"),
+    ("rbac.authorization.k8s.io/v1", "Role"),
+    ("v1", "ServiceAccount"),
+];
+
+impl Fetched {
+    /// Takes what is new into `store`; returns the number of new cells.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn store(&self, store: &mut Store) -> Result<usize, StoreError> {
+        let Some(run) = &self.run else { return Ok(0) };
+        if !store.runs()?.iter().any(|kept| kept.id == run.id) {
+            store.begin_run(&Run { ended_unix_ms: None, ..run.clone() })?;
+        }
+        let finished = store.finished(&run.id)?;
+        let new = self.cells.iter().filter(|cell| !finished.contains(&cell.key.index));
+        let mut count = 0;
+        for cell in new {
+            store.add_cell(&run.id, cell)?;
+            count += 1;
+        }
+        if let Some(ended_unix_ms) = run.ended_unix_ms
+            && store.run(&run.id)?.ended_unix_ms.is_none()
+        {
+            store.end_run(&run.id, ended_unix_ms)?;
+        }
+        Ok(count)
+    }
+}
+
+fn packed(run: &Run, cells: &[Cell]) -> Vec<u8> {
+    let mut data = Vec::new();
+    // Writing into memory does not fail.
+    let _ = write_archive(run, cells, &mut data);
+    data
+}
+
+fn ending_in(secrets: &[Value]) -> Result<Option<Ending>, PodError> {
+    let Some(data) = joined(secrets).map_err(|why| damaged(END, &why))? else { return Ok(None) };
+    serde_json::from_slice(&data).map(Some).map_err(|error| damaged(END, &error.to_string()))
+}
+
+fn damaged(name: &str, why: &str) -> PodError {
+    PodError::new("kubernetes", format!("the result `{name}` cannot be read: {why}"), "report this as a bug")
+}

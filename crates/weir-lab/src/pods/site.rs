@@ -1,0 +1,99 @@
+//! Where the objects of a run are, and what they are called.
+
+use serde_json::{Value, json};
+
+/// What names the run that an object belongs to.
+pub(crate) const RUN_LABEL: &str = "weir/run";
+/// What names the part that a pod runs.
+pub(crate) const PART_LABEL: &str = "weir/part";
+
+/// The user and group of all containers.
+pub(super) const USER: u32 = 65_532;
+
+/// The namespace of a run, and what its pods are made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Site {
+    /// The namespace.
+    pub namespace: String,
+    /// Whether the namespace was made for the run, and goes with it.
+    pub is_own: bool,
+    /// The run.
+    pub run: String,
+    /// The image with weir.
+    pub image: String,
+}
+
+/// What an agent pod gets.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AgentSize {
+    /// Cores.
+    pub cpus: f64,
+    /// Memory, bytes.
+    pub memory_bytes: u64,
+}
+
+impl Default for AgentSize {
+    fn default() -> Self {
+        Self { cpus: 1.0, memory_bytes: 512 << 20 }
+    }
+}
+
+impl Site {
+    /// The name of the namespace that is made for a run.
+    pub fn own_namespace(run: &str) -> String {
+        format!("weir-{run}")
+    }
+
+    /// The name of an object of the run; unique in a namespace that runs share.
+    pub(crate) fn name(&self, of: &str) -> String {
+        label(&format!("weir-{}-{of}", self.run))
+    }
+
+    /// The name of the coordinator pod.
+    pub fn coordinator(&self) -> String {
+        self.name("coordinator")
+    }
+
+    /// The selector of all objects of the run.
+    pub fn selector(&self) -> String {
+        format!("{RUN_LABEL}={}", self.run)
+    }
+
+    /// The metadata of an object.
+    pub(crate) fn metadata(&self, name: &str) -> Value {
+        json!({ "name": name, "namespace": self.namespace, "labels": self.labels() })
+    }
+
+    /// The labels of every object.
+    pub(crate) fn labels(&self) -> Value {
+        json!({ "app.kubernetes.io/managed-by": "weir", RUN_LABEL: self.run })
+    }
+}
+
+/// `name` as the name of an object or container.
+pub(crate) fn label(name: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+    name.chars().map(plain).collect::<String>().trim_matches('-').to_owned()
+}
+
+/// Cores as Kubernetes takes them: `500m`.
+pub(super) fn cpu_quantity(cpus: f64) -> String {
+    format!("{}m", (cpus * 1000.0).round() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_dns() {
+        let site = Site {
+            namespace: "n".into(),
+            is_own: false,
+            run: "20261126-1450-abcd".into(),
+            image: "weir:1".into(),
+        };
+        assert_eq!(site.name("cell 3_Envoy."), "weir-20261126-1450-abcd-cell-3-envoy");
+        assert_eq!(cpu_quantity(0.5), "500m");
+    }
+}

@@ -1,0 +1,196 @@
+//! The manifests of the pods that a run makes: agents in one Job, upstreams and gateways in Deployments.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use weir_results::Role;
+use weir_rig::Limits;
+
+use super::container::{mount, resources};
+use super::site::{PART_LABEL, RUN_LABEL};
+use super::{AgentSize, Site, chunks};
+
+/// The label with the role of a pod's part.
+const ROLE_LABEL: &str = "weir/role";
+
+/// What the agent beside a gateway or upstream gets. Its CPU time is its own, not that of its neighbour.
+const SAMPLER_SIZE: AgentSize = AgentSize { cpus: 0.1, memory_bytes: 64 << 20 };
+
+/// What an upstream requests, cores; its limit is that of the scenario.
+const ORIGIN_REQUEST: f64 = 0.1;
+
+/// The agents of a run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct JobSpec<'a> {
+    /// The name of the Job, without that of the run.
+    pub(crate) name: &'a str,
+    pub(crate) agents: u32,
+    pub(crate) size: AgentSize,
+    /// Where they join.
+    pub(crate) join: SocketAddr,
+    /// The name of the data that is the ticket.
+    pub(crate) ticket: &'a str,
+    /// How long they may live, seconds.
+    pub(crate) deadline_s: u64,
+}
+
+/// Data in Secrets that is mounted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mounted<'a> {
+    /// Its name.
+    pub(crate) data: &'a str,
+    /// The number of Secrets.
+    pub(crate) chunks: usize,
+    /// The folder above all its files.
+    pub(crate) root: &'a Path,
+}
+
+/// The pod of a gateway or upstream, with an agent that samples it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PodSpec<'a> {
+    /// The name of the Deployment, without that of the run.
+    pub(crate) name: &'a str,
+    /// The part in the report.
+    pub(crate) part: &'a str,
+    pub(crate) role: Role,
+    pub(crate) image: &'a str,
+    pub(crate) command: &'a [String],
+    pub(crate) env: &'a [(String, String)],
+    pub(crate) limits: Limits,
+    /// Its files.
+    pub(crate) files: Option<Mounted<'a>>,
+    /// Where the sampler joins.
+    pub(crate) join: SocketAddr,
+    /// The name of the data that is its ticket.
+    pub(crate) ticket: &'a str,
+}
+
+impl Site {
+    /// The labels of a pod.
+    fn pod_labels(&self, part: &str, role: Role) -> Value {
+        let mut labels = self.labels();
+        labels[PART_LABEL] = json!(part);
+        labels[ROLE_LABEL] = serde_json::to_value(role).unwrap_or_default();
+        labels
+    }
+
+    /// The Job of the agents. Each pod is one agent, and none is replaced: a lost agent ends the load of all.
+    pub(crate) fn job(&self, spec: &JobSpec<'_>) -> Value {
+        let name = self.name(spec.name);
+        let labels = self.pod_labels(spec.name, Role::Generator);
+        let command = json!([
+            "weir",
+            "agent",
+            "--join",
+            spec.join.to_string(),
+            "--ticket",
+            "/ticket/0000",
+            "--sampled"
+        ]);
+        let container = self.container("agent", &self.image, command, resources(spec.size, spec.size));
+        let spread = json!([{
+            "maxSkew": 1,
+            "topologyKey": "kubernetes.io/hostname",
+            "whenUnsatisfiable": "ScheduleAnyway",
+            "labelSelector": { "matchLabels": labels.clone() },
+        }]);
+        let mut pod = self.pod(
+            json!([container]),
+            json!([
+                chunks::volume(self, "ticket", spec.ticket, 1),
+                { "name": "tmp", "emptyDir": {} },
+            ]),
+        );
+        pod["restartPolicy"] = json!("Never");
+        pod["topologySpreadConstraints"] = spread;
+        mount(&mut pod["containers"][0], "ticket", "/ticket", true);
+        json!({
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": self.metadata(&name),
+            "spec": {
+                "completionMode": "Indexed",
+                "completions": spec.agents,
+                "parallelism": spec.agents,
+                "backoffLimit": 0,
+                "activeDeadlineSeconds": spec.deadline_s,
+                "ttlSecondsAfterFinished": 300,
+                "template": { "metadata": { "labels": labels }, "spec": pod },
+            },
+        })
+    }
+
+    /// The Deployment of a gateway or upstream.
+    pub(crate) fn deployment(&self, spec: &PodSpec<'_>) -> Value {
+        let labels = self.pod_labels(spec.name, spec.role);
+        let size = AgentSize {
+            cpus: spec.limits.cpus.unwrap_or_default(),
+            memory_bytes: spec.limits.memory_bytes.unwrap_or_default(),
+        };
+        let requests = match spec.role {
+            Role::Origin => AgentSize { cpus: size.cpus.min(ORIGIN_REQUEST), ..size },
+            _ => size,
+        };
+        let mut gateway =
+            self.container(spec.part, spec.image, json!(spec.command), resources(requests, size));
+        let variables = spec.env.iter().map(|(name, value)| json!({ "name": name, "value": value }));
+        if let Some(env) = gateway["env"].as_array_mut() {
+            env.extend(variables);
+        }
+        let sampler = json!([
+            "weir",
+            "agent",
+            "--join",
+            spec.join.to_string(),
+            "--ticket",
+            "/ticket/0000",
+            "--name",
+            spec.part,
+            "--sampled"
+        ]);
+        let mut sampler =
+            self.container("sampler", &self.image, sampler, resources(SAMPLER_SIZE, SAMPLER_SIZE));
+        mount(&mut sampler, "ticket", "/ticket", true);
+        let mut volumes =
+            vec![chunks::volume(self, "ticket", spec.ticket, 1), json!({ "name": "tmp", "emptyDir": {} })];
+        let mut init = Vec::new();
+        if let Some(Mounted { data, chunks, root }) = spec.files {
+            let root = root.display().to_string();
+            let command = json!(["weir", "k8s", "unpack", "--from", "/files", "--to", root]);
+            let mut unpack =
+                self.container("files", &self.image, command, resources(SAMPLER_SIZE, SAMPLER_SIZE));
+            mount(&mut unpack, "files", "/files", true);
+            mount(&mut unpack, "work", &root, false);
+            init.push(unpack);
+            mount(&mut gateway, "work", &root, false);
+            volumes.push(chunks::volume(self, "files", data, chunks));
+            volumes.push(json!({ "name": "work", "emptyDir": {} }));
+        }
+        let mut pod = self.pod(json!([gateway, sampler]), json!(volumes));
+        if !init.is_empty() {
+            pod["initContainers"] = json!(init);
+        }
+        // The sampler sees the processes of its neighbour.
+        pod["shareProcessNamespace"] = json!(true);
+        // Best on a node without load and other parts, where there is one.
+        pod["affinity"] = json!({ "podAntiAffinity": { "preferredDuringSchedulingIgnoredDuringExecution": [{
+            "weight": 100,
+            "podAffinityTerm": {
+                "topologyKey": "kubernetes.io/hostname",
+                "labelSelector": { "matchExpressions": [{ "key": ROLE_LABEL, "operator": "Exists" }] },
+            },
+        }] } });
+        json!({
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": self.metadata(&self.name(spec.name)),
+            "spec": {
+                "replicas": 1,
+                "strategy": { "type": "Recreate" },
+                "selector": { "matchLabels": { PART_LABEL: spec.name, RUN_LABEL: self.run } },
+                "template": { "metadata": { "labels": labels }, "spec": pod },
+            },
+        })
+    }
+}

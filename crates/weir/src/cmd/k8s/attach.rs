@@ -1,0 +1,348 @@
+//! Follows a run in a cluster, fetches its results, and removes it.
+
+use crate::failure::{Exit, Failure};
+
+#[cfg(not(feature = "kubernetes"))]
+mod without {
+    use super::*;
+    use crate::cmd::k8s::{RunArgs, without_feature};
+
+    pub(in crate::cmd::k8s) fn attach(_: &RunArgs) -> Result<Exit, Failure> {
+        Err(without_feature())
+    }
+
+    pub(in crate::cmd::k8s) fn fetch(_: &RunArgs) -> Result<Exit, Failure> {
+        Err(without_feature())
+    }
+
+    pub(in crate::cmd::k8s) fn clean(_: &RunArgs) -> Result<Exit, Failure> {
+        Err(without_feature())
+    }
+}
+
+#[cfg(not(feature = "kubernetes"))]
+pub(super) use without::{attach, clean, fetch};
+
+#[cfg(feature = "kubernetes")]
+mod with_cluster {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::{Duration, Instant};
+
+    use serde_json::Value;
+    use weir_kube::{Cluster, LogLines, Object, PodState, Selected, pod_state};
+    use weir_lab::pods::{Ending, PodError, Results, Site};
+    use weir_results::Store;
+
+    use super::*;
+    use crate::cmd::generate::until_signalled;
+    use crate::cmd::k8s::RunArgs;
+    use crate::cmd::k8s::launch::{connect, told};
+    use crate::cmd::output::{note, print};
+
+    /// How often the cluster is asked whether the run has ended.
+    const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+    /// How long the coordinator may be without a node or its image.
+    const START_MAX: Duration = Duration::from_secs(60);
+
+    /// How long a coordinator whose pod is gone may take to say how the run ended.
+    const END_MAX: Duration = Duration::from_secs(5);
+
+    /// The name of the label with the run of an object.
+    const RUN_LABEL: &str = "weir/run";
+
+    /// How following a run ended.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(in crate::cmd::k8s) enum Attached {
+        /// Its results are in the store.
+        Finished,
+        /// It was stopped by Ctrl-C.
+        Interrupted,
+    }
+
+    /// Follows the run of `site` to its end, takes its results into `store`, and removes it from the cluster.
+    pub(in crate::cmd::k8s) fn follow(
+        cluster: &Arc<Cluster>,
+        site: &Site,
+        results: &Results,
+        store: &mut Store,
+    ) -> Result<Attached, Failure> {
+        let stop = until_signalled()?;
+        let ended = Follower::new(cluster, site, results).watch(&stop);
+        if ended == End::Interrupted {
+            note("stopping the run in the cluster ...");
+            // The coordinator restores what it has changed, and keeps what it has measured.
+            let coordinator = Object::new("v1", "Pod", &site.namespace, &Follower::pod(site));
+            cluster.remove(&coordinator, Duration::from_secs(90)).map_err(|error| told(&error))?;
+        }
+        let fetched = results.fetch().map_err(|error| failed(&error))?;
+        fetched.store(store)?;
+        let cleaned = results.clean().map_err(|error| failed(&error));
+        match ended {
+            End::Interrupted => cleaned.map(|()| Attached::Interrupted),
+            End::Ended(Ending { is_finished: true, .. }) => cleaned.map(|()| Attached::Finished),
+            End::Ended(ending) => Err(Failure::environment(ending.message, ending.remedy)),
+            End::Failed(error) => Err(failed(&error)),
+        }
+    }
+
+    /// How a run ended.
+    #[derive(Debug, PartialEq, Eq)]
+    enum End {
+        /// As its coordinator says.
+        Ended(Ending),
+        /// Its coordinator is gone, or could not start.
+        Failed(PodError),
+        /// This process was interrupted.
+        Interrupted,
+    }
+
+    struct Follower<'a> {
+        cluster: &'a Cluster,
+        results: &'a Results,
+        object: Object,
+        lines: Option<LogLines>,
+        /// Lines that were printed.
+        printed: usize,
+        /// Since when the coordinator cannot start.
+        waits_since: Option<Instant>,
+        /// Since when its pod has ended.
+        gone_since: Option<Instant>,
+        /// Whether the user knows that the API does not respond.
+        is_unreachable: bool,
+        has_started: bool,
+    }
+
+    impl<'a> Follower<'a> {
+        fn new(cluster: &'a Cluster, site: &Site, results: &'a Results) -> Self {
+            Self {
+                cluster,
+                results,
+                object: Object::new("v1", "Pod", &site.namespace, &Self::pod(site)),
+                lines: None,
+                printed: 0,
+                waits_since: None,
+                gone_since: None,
+                is_unreachable: false,
+                has_started: false,
+            }
+        }
+
+        /// The coordinator pod.
+        fn pod(site: &Site) -> String {
+            site.coordinator()
+        }
+
+        fn watch(mut self, stop: &AtomicBool) -> End {
+            loop {
+                let looked = Instant::now();
+                self.print_log(stop);
+                if stop.load(Ordering::Relaxed) {
+                    return End::Interrupted;
+                }
+                match self.results.ending() {
+                    Ok(Some(ending)) => {
+                        self.print_log(stop);
+                        return End::Ended(ending);
+                    }
+                    Ok(None) => {}
+                    Err(_) => self.unreachable(),
+                }
+                if let Some(error) = self.look() {
+                    return End::Failed(error);
+                }
+                std::thread::sleep(LOOK_EVERY.saturating_sub(looked.elapsed()).min(LOOK_EVERY / 2));
+            }
+        }
+
+        /// Prints what the coordinator has said, for at most the time between two looks.
+        fn print_log(&mut self, stop: &AtomicBool) {
+            if self.lines.is_none() {
+                let Object { namespace, name, .. } = &self.object;
+                let namespace = namespace.as_deref().unwrap_or_default();
+                self.lines = self.cluster.follow(namespace, name, "coordinator", self.printed).ok();
+            }
+            let deadline = Instant::now() + LOOK_EVERY;
+            while let Some(lines) = &self.lines {
+                match lines.next(Duration::from_millis(100)) {
+                    Ok(Some(line)) => {
+                        note(line);
+                        self.printed += 1;
+                    }
+                    Ok(None) => {}
+                    // The log goes on elsewhere if the run does.
+                    Err(_) => self.lines = None,
+                }
+                if stop.load(Ordering::Relaxed) || Instant::now() >= deadline {
+                    return;
+                }
+            }
+        }
+
+        fn unreachable(&mut self) {
+            if !self.is_unreachable {
+                note("the Kubernetes API does not respond; the run goes on, and weir waits for it");
+                self.is_unreachable = true;
+            }
+        }
+
+        /// Looks at the coordinator pod; returns why it will not say how the run ended.
+        fn look(&mut self) -> Option<PodError> {
+            let pod = match self.cluster.get_once(&self.object) {
+                Ok(pod) => pod,
+                Err(error) if error.is_transient() => {
+                    self.unreachable();
+                    return None;
+                }
+                Err(error) => return Some(PodError::new("kubernetes", error.to_string(), "see its message")),
+            };
+            if self.is_unreachable {
+                note("the Kubernetes API responds again");
+                self.is_unreachable = false;
+            }
+            let error = |message: String| {
+                let remedy = "start the run again; cells that were finished are kept (`weir run --resume RUN --on k8s`)";
+                PodError::new("pod", message, remedy)
+            };
+            let Some(pod) = pod else {
+                let since = *self.gone_since.get_or_insert_with(Instant::now);
+                let message = "the coordinator pod was deleted".to_owned();
+                return (since.elapsed() > END_MAX).then(|| error(message));
+            };
+            match pod_state(&pod) {
+                PodState::Waiting(_) => None,
+                PodState::Running(_) => {
+                    (self.has_started, self.waits_since) = (true, None);
+                    None
+                }
+                PodState::Failed(failure) if failure.may_start && !self.has_started => {
+                    let since = *self.waits_since.get_or_insert_with(Instant::now);
+                    let message = format!("the coordinator pod cannot start: {failure}");
+                    let remedy = match failure.reason.contains("Image") {
+                        true => "push the image, or name another one with --image",
+                        false => {
+                            "add a node or free resources on one; the coordinator requests 0.2 cores and 512 MiB"
+                        }
+                    };
+                    (since.elapsed() > START_MAX).then(|| PodError::new("pod", message, remedy))
+                }
+                PodState::Failed(failure) => {
+                    let since = *self.gone_since.get_or_insert_with(Instant::now);
+                    (since.elapsed() > END_MAX)
+                        .then(|| error(format!("the coordinator pod has ended: {failure}")))
+                }
+                PodState::Succeeded => {
+                    let since = *self.gone_since.get_or_insert_with(Instant::now);
+                    (since.elapsed() > END_MAX).then(|| error("the coordinator pod has ended".into()))
+                }
+            }
+        }
+    }
+
+    /// Follows the run that is meant.
+    pub(in crate::cmd::k8s) fn attach(args: &RunArgs) -> Result<Exit, Failure> {
+        let (cluster, site) = found(args)?;
+        let results = Results::new(Arc::clone(&cluster), site.clone());
+        let mut store = args.database.open_or_make()?;
+        match follow(&cluster, &site, &results, &mut store)? {
+            Attached::Interrupted => Ok(Exit::Interrupted),
+            Attached::Finished => {
+                print(format_args!(
+                    "run {} is finished; `weir report {}` prints its report",
+                    site.run, site.run
+                ));
+                Ok(Exit::Good)
+            }
+        }
+    }
+
+    /// Takes what the run has finished into the store.
+    pub(in crate::cmd::k8s) fn fetch(args: &RunArgs) -> Result<Exit, Failure> {
+        let (cluster, site) = found(args)?;
+        let fetched = Results::new(cluster, site.clone()).fetch().map_err(|error| failed(&error))?;
+        let mut store = args.database.open_or_make()?;
+        let new = fetched.store(&mut store)?;
+        let planned = fetched.run.as_ref().map_or(0, |run| run.plan.len());
+        let state = match &fetched.ending {
+            None => "it goes on".to_owned(),
+            Some(Ending { is_finished: true, .. }) => {
+                format!("it is finished; `weir k8s clean {}` removes it from the cluster", site.run)
+            }
+            Some(ending) => format!("it ended early: {}", ending.message),
+        };
+        print(format_args!(
+            "run {}: {} of {planned} cells are finished, {new} of them are new here; {state}",
+            site.run,
+            fetched.cells.len()
+        ));
+        Ok(Exit::Good)
+    }
+
+    /// Removes the run that is meant.
+    pub(in crate::cmd::k8s) fn clean(args: &RunArgs) -> Result<Exit, Failure> {
+        let (cluster, site) = found(args)?;
+        Results::new(cluster, site.clone()).clean().map_err(|error| failed(&error))?;
+        print(format_args!("run {} is removed from the cluster", site.run));
+        Ok(Exit::Good)
+    }
+
+    /// The cluster, and the site of the run that is meant.
+    fn found(args: &RunArgs) -> Result<(Arc<Cluster>, Site), Failure> {
+        let cluster = Arc::new(connect(args.context.as_deref())?);
+        let site = |object: &Value, namespace: &str, is_own: bool| {
+            let run = object["metadata"]["labels"][RUN_LABEL].as_str()?;
+            let run = run.to_owned();
+            Some(Site { namespace: namespace.to_owned(), is_own, run, image: String::new() })
+        };
+        let label = RUN_LABEL;
+        let mut sites: Vec<Site> = match &args.namespace {
+            None => {
+                let spaces = cluster.list(&Selected::everywhere("v1", "Namespace", label));
+                let spaces = spaces.map_err(|error| told(&error))?;
+                let of = |space: &Value| site(space, space["metadata"]["name"].as_str()?, true);
+                spaces.iter().filter_map(of).collect()
+            }
+            Some(namespace) => {
+                let is_own = cluster.get(&Object::global("v1", "Namespace", namespace)).ok().flatten();
+                let is_own = is_own.is_some_and(|space| !space["metadata"]["labels"][label].is_null());
+                // The account is there as long as anything of the run is.
+                let accounts = cluster.list(&Selected::new("v1", "ServiceAccount", namespace, label));
+                let accounts = accounts.map_err(|error| told(&error))?;
+                accounts.iter().filter_map(|account| site(account, namespace, is_own)).collect()
+            }
+        };
+        sites.sort_by(|one, other| one.run.cmp(&other.run));
+        let there: Vec<String> = sites.iter().map(|site| site.run.clone()).collect();
+        let mut matching: Vec<Site> = match args.run.as_str() {
+            "last" => sites.pop().into_iter().collect(),
+            prefix => sites.into_iter().filter(|site| site.run.starts_with(prefix)).collect(),
+        };
+        match (matching.pop(), matching.is_empty()) {
+            (Some(site), true) => Ok((cluster, site)),
+            (Some(_), false) => {
+                let message = format!("{}: several runs of the cluster begin so", args.run);
+                Err(Failure::wrong_use(message, format!("use more of the id: {}", there.join(", "))))
+            }
+            (None, _) => {
+                let remedy = match there.is_empty() {
+                    true => "there is none; a run in a namespace that was there before needs --namespace"
+                        .to_owned(),
+                    false => format!("runs there: {}", there.join(", ")),
+                };
+                Err(Failure::wrong_use(format!("{}: no such run in the cluster", args.run), remedy))
+            }
+        }
+    }
+
+    fn failed(error: &PodError) -> Failure {
+        let mut failure = Failure::environment(error.message.clone(), error.remedy.clone());
+        if !error.log_tail.trim().is_empty() {
+            failure.problem.message = format!("{}\n{}", failure.problem.message, error.log_tail.trim_end());
+        }
+        failure
+    }
+}
+
+#[cfg(feature = "kubernetes")]
+pub(super) use with_cluster::{Attached, attach, clean, fetch, follow};
