@@ -125,6 +125,9 @@ pub struct Sampling {
     pub pid: Option<i32>,
     /// Their control group.
     pub group: Option<PathBuf>,
+    /// The ids of their containers; empty if they are found otherwise.
+    #[serde(default)]
+    pub containers: Vec<String>,
     /// The CPUs that they are limited to; `None` if that is unknown.
     pub limit_cpus: Option<f64>,
 }

@@ -2,6 +2,7 @@
 //! condition, logs of pods, and tokens of service accounts.
 
 mod context;
+mod kubelet;
 mod log;
 mod objects;
 mod pod;
@@ -14,6 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 pub use context::Context;
+pub use kubelet::{Kubelet, Page};
 pub use log::LogLines;
 pub use objects::{Object, Selected};
 pub use pod::{PodFailure, PodState, pod_state};
@@ -119,7 +121,9 @@ pub struct Awaited {
 /// A connection to a Kubernetes API.
 pub struct Cluster {
     client: Client,
-    runtime: Runtime,
+    /// How `client` connects; for kubelets, which get the same credentials.
+    config: Config,
+    runtime: Arc<Runtime>,
     /// The kinds that were looked up.
     kinds: Kinds,
     /// How long requests are repeated while the API is not there.
@@ -172,10 +176,11 @@ impl Cluster {
     fn start(config: Config, address: &str, runtime: Runtime) -> Result<Self, KubeError> {
         let client = {
             let _inside = runtime.enter();
-            Client::try_from(config)
+            Client::try_from(config.clone())
                 .map_err(|error| KubeError::Connect { address: address.to_owned(), why: in_words(&error) })?
         };
-        Ok(Self { client, runtime, kinds: Kinds::default(), patience: Duration::ZERO })
+        let (runtime, kinds) = (Arc::new(runtime), Kinds::default());
+        Ok(Self { client, config, runtime, kinds, patience: Duration::ZERO })
     }
 
     /// Repeats requests for so long while the API is not there, or overloaded.
@@ -300,11 +305,7 @@ impl Cluster {
 
     /// Runs `work` on the thread of the connection, where sockets must be opened.
     fn run<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> T {
-        let task = self.runtime.spawn(work);
-        match self.runtime.block_on(task) {
-            Ok(done) => done,
-            Err(error) => std::panic::resume_unwind(error.into_panic()),
-        }
+        run(&self.runtime, work)
     }
 }
 
@@ -335,6 +336,15 @@ impl Manifest {
 fn group_version_kind(api_version: &str, kind: &str) -> GroupVersionKind {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     GroupVersionKind::gvk(group, version, kind)
+}
+
+/// Runs `work` on the thread of a connection.
+fn run<T: Send + 'static>(runtime: &Runtime, work: impl Future<Output = T> + Send + 'static) -> T {
+    let task = runtime.spawn(work);
+    match runtime.block_on(task) {
+        Ok(done) => done,
+        Err(error) => std::panic::resume_unwind(error.into_panic()),
+    }
 }
 
 /// The thread of a connection.

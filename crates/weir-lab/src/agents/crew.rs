@@ -131,15 +131,32 @@ pub struct InPods<'a> {
     pub host: &'a dyn PodHost,
     /// What each agent that generates load gets.
     pub size: AgentSize,
-    /// The gateway or upstream with the agent beside it; `None` for agents that generate load.
-    pub part: Option<PartSpec<'a>>,
+    /// What the pods are.
+    pub what: PodsWanted<'a>,
+}
+
+/// What pods are started for.
+#[derive(Clone, Debug)]
+pub enum PodsWanted<'a> {
+    /// Agents that generate load.
+    Load,
+    /// A gateway or upstream with an agent beside it.
+    Part(PartSpec<'a>),
+    /// An agent on a node, which samples the part of that name there.
+    Sampler {
+        /// The part.
+        part: &'a str,
+        /// The node.
+        node: &'a str,
+    },
 }
 
 impl InPods<'_> {
     fn launch(&self, agents: u32, join: SocketAddr, ticket: &str) -> Result<Box<dyn Carrier>, PodError> {
-        match &self.part {
-            Some(part) => self.host.part(part, join, ticket),
-            None => self.host.agents(agents, self.size, join, ticket),
+        match &self.what {
+            PodsWanted::Load => self.host.agents(agents, self.size, join, ticket),
+            PodsWanted::Part(part) => self.host.part(part, join, ticket),
+            PodsWanted::Sampler { part, node } => self.host.sampler(part, node, join, ticket),
         }
     }
 }

@@ -6,7 +6,7 @@ mod place;
 mod ssh;
 mod work;
 
-pub use crew::{Crew, CrewError, InPods, Joining, Stop, nearest_to_limit};
+pub use crew::{Crew, CrewError, InPods, Joining, PodsWanted, Stop, nearest_to_limit};
 pub use place::Place;
 pub use ssh::SshError;
 pub use work::{ShardWork, alive_mark, prepared_mark};

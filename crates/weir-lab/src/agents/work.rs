@@ -203,7 +203,9 @@ impl Work for ShardWork {
 fn process_set(sampling: &Sampling) -> Option<ProcessSet> {
     let program = sampling.program.clone().map(ProcessSet::Program);
     let group = || sampling.group.clone().map(ProcessSet::Group);
-    program.or_else(|| sampling.pid.map(ProcessSet::Process)).or_else(group)
+    let ids = Some(&sampling.containers).filter(|ids| !ids.is_empty());
+    let containers = || ids.cloned().map(ProcessSet::Containers);
+    program.or_else(|| sampling.pid.map(ProcessSet::Process)).or_else(group).or_else(containers)
 }
 
 impl RunningShard {

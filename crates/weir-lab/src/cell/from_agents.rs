@@ -15,7 +15,7 @@ use super::Lab;
 use super::error::{CellError, failed};
 use super::load::{Generated, LOOK_EVERY, LoadRunner, NEIGHBOURS_BEFORE, Task};
 use super::network::LoadFrom;
-use crate::agents::{Crew, CrewError, Joining, Place, Stop};
+use crate::agents::{Crew, CrewError, Joining, Place, PodsWanted, Stop};
 use crate::disturb::Active;
 use crate::pods::PodHost;
 use crate::scenario::Scenario;
@@ -84,7 +84,7 @@ impl Lab<'_> {
                 listen: self.agents.options.listen,
                 ticket: self.agents.options.ticket.clone(),
                 stop: self.stop,
-                pods: self.in_pods(scenario, None),
+                pods: self.in_pods(scenario, PodsWanted::Load),
             };
             let started = Crew::start(self.rig, &joining, &|words| self.observer.note(words))?;
             *crew = Some((place.clone(), started));

@@ -26,6 +26,7 @@ use super::watching::CellWatch;
 use crate::agents::{CrewError, nearest_to_limit};
 use crate::clock::LoadClock;
 use crate::disturb::{Active, Disturbances, LoadContext, OwnRequests, UnusableCounters};
+use crate::pods::PodUsage;
 use crate::scenario::setting::Setting;
 use crate::scenario::{Load, Scenario};
 
@@ -75,11 +76,16 @@ pub(crate) struct LoadRunner<'a> {
     pub(crate) besides: Vec<Beside<'a>>,
     /// The parts that agents run, or that run in pods.
     pub(crate) placed: &'a [Part],
+    /// What reads the use of pods that have no agent.
+    pub(crate) usage: Option<&'a dyn PodUsage>,
+    /// The parts whose use it reads.
+    pub(crate) watched: &'a [Part],
     /// The generator's network namespace; `None` is the host's.
     pub(crate) generator: Option<&'a Namespace>,
     /// The agents, if they generate the load.
     pub(crate) agents: Option<&'a Agents<'a>>,
-    pub(crate) gateway_counter: Option<&'a CounterSource>,
+    /// One per process or pod of the gateway that counts.
+    pub(crate) gateway_counters: &'a [CounterSource],
     /// One per server of the upstream.
     pub(crate) origin_counters: &'a [CounterSource],
     /// The delays that the origin adds; `None` if it adds none.
@@ -214,6 +220,12 @@ impl LoadRunner<'_> {
             .iter()
             .map(|beside| (beside.part().to_owned(), beside.observe(start_ns, &span)))
             .collect();
+        for part in self.watched {
+            if let Some(usage) = self.usage {
+                let (readings, said) = usage.observe(&part.name, &span, part.limit_cpus, self.stop);
+                observed.push((part.name.clone(), Observed { readings, report: None, said }));
+            }
+        }
         if let Some(remote) = self.remote
             && let Some(seen) = remote.observe(&span, self.stop)?
         {
@@ -324,8 +336,8 @@ impl LoadRunner<'_> {
 
     /// What gateway and origin have counted so far, as far as their counters are usable.
     fn count(&self, unusable: UnusableCounters) -> Result<Readings, CellError> {
-        let counter = self.gateway_counter.filter(|_| !unusable.gateway);
-        let gateway = counter.map(CounterSource::read).transpose()?.flatten();
+        let gateway = if unusable.gateway { None } else { total(self.gateway_counters)? };
+        let gateway = gateway.map(|counted| counted.requests);
         let origin = if unusable.origin { None } else { total(self.origin_counters)? };
         Ok(Readings { gateway, origin })
     }
@@ -459,7 +471,7 @@ impl LoadRunner<'_> {
         remote
             .into_iter()
             .chain(running)
-            .chain(self.placed.iter().cloned())
+            .chain(self.placed.iter().chain(self.watched).cloned())
             .chain(generators.iter().cloned())
             .chain(others)
             .collect()

@@ -208,6 +208,11 @@ impl Lab<'_> {
             connect,
             remote_target,
             mut placed,
+            counters,
+            watched,
+            usage,
+            sampled,
+            besides: on_nodes,
         } = self.start(dir, scenario, &key.gateway, cell)?;
         let mut running = gateway;
         running.append(&mut services);
@@ -222,7 +227,8 @@ impl Lab<'_> {
         let of_upstream = upstream.served.as_ref().map(|served| self.beside_upstream(served));
         let of_pods: Vec<_> = placed.iter().map(|part| self.beside_pod(part)).collect();
         let besides = self.beside(scenario, &key.gateway)?.into_iter().chain(of_upstream).chain(of_pods);
-        let besides = besides.collect();
+        let besides = besides.chain(on_nodes).collect();
+        placed.extend(sampled);
         placed.extend(upstream.served.as_ref().map(|served| served.part.clone()));
         let mut runner = LoadRunner {
             rig: self.rig,
@@ -237,9 +243,11 @@ impl Lab<'_> {
             remote: self.remotes.get(&key.gateway),
             besides,
             placed: &placed,
+            usage: usage.as_deref(),
+            watched: &watched,
             generator: generator.as_ref(),
             agents: scenario.generator.on.is_some().then_some(&self.agents),
-            gateway_counter: rendered.as_ref().map(|rendered| &rendered.counters),
+            gateway_counters: &counters,
             origin_counters: &upstream.counters,
             origin_delay: upstream.delay.as_ref(),
             disturbances,

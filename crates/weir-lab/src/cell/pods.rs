@@ -6,26 +6,52 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use weir_results::{Cell, Part, is_baseline};
-use weir_rig::{Binary, Certificates, Credentials, OriginBinding, ProcessSpec};
+use weir_results::{Cell, Part, Role, is_baseline};
+use weir_rig::{
+    Asked, Binary, Certificates, CounterSource, Credentials, KubernetesFile, OriginBinding, ProcessSpec,
+    Rendered, status_of,
+};
 
 use super::error::{CellError, failed, file_failed};
 use super::network::{ADMIN_PORT, LISTEN_PORT, Listener};
 use super::origin::{Delays, Replica, ReplicaSpec, Upstream, replica_names};
-use super::service::ServiceParts;
+use super::samplers::Beside;
 use super::start::{Processes, Surroundings};
 use super::{Lab, kept};
-use crate::disturb::Disturbances;
-use crate::pods::PartSpec;
-use crate::scenario::Scenario;
+use crate::agents::CrewError;
+use crate::pods::{PartSpec, PodUsage, WatchedContainer, part_of_workload};
+use crate::scenario::{Gateway, Scenario};
 
 /// How often a part in a pod is asked whether it is ready.
 const READY_EVERY: Duration = Duration::from_millis(50);
 
+/// How long a control plane may take until its proxies serve all routes.
+const ROUTES_MAX: Duration = Duration::from_secs(180);
+/// The most hosts that are asked for.
+const ROUTES_LOOKED_AT: usize = 64;
+/// The time-out of one request for a route.
+const ROUTE_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// Where parts in pods listen: each has an address of its own, which nobody knows before.
-fn anywhere() -> Listener {
+fn anywhere([port, admin]: [u16; 2]) -> Listener {
     let at = |port: u16| SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));
-    Listener { listen: at(LISTEN_PORT), admin: at(ADMIN_PORT), connect: at(LISTEN_PORT), namespace: None }
+    Listener { listen: at(port), admin: at(admin), connect: at(port), namespace: None }
+}
+
+/// A gateway that is ready.
+struct StartedGateway<'a> {
+    rendered: Rendered,
+    connect: Vec<SocketAddr>,
+    counters: Vec<CounterSource>,
+    /// Its part, if weir has made its pod.
+    in_pod: Option<Part>,
+    /// Its parts otherwise.
+    watched: Vec<Part>,
+    usage: Option<Box<dyn PodUsage>>,
+    /// The parts that agents on their nodes sample.
+    sampled: Vec<Part>,
+    /// These agents.
+    besides: Vec<Beside<'a>>,
 }
 
 /// A part that was started in a pod.
@@ -44,52 +70,199 @@ impl Lab<'_> {
         scenario: &Scenario,
         gateway: &str,
         cell: &mut Cell,
-    ) -> Result<Processes, CellError> {
+    ) -> Result<Processes<'_>, CellError> {
         // What a cell that failed has left.
         self.samplers.end_pods();
         let mut placed = Vec::new();
         let upstream = self.upstream_in_pods(dir, scenario, is_baseline(gateway), cell, &mut placed)?;
-        let (mut rendered, mut connect) = (None, upstream.addresses());
-        if !is_baseline(gateway) {
-            let entry = scenario.gateway(gateway).ok_or_else(|| {
-                failed("render", &format!("the scenario has no gateway `{gateway}`"), "start a new run", "")
-            })?;
-            let home = dir.join("gateway");
-            let surroundings = Surroundings {
-                listener: &anywhere(),
-                origins: upstream.addresses(),
-                addresses: BTreeMap::new(),
-                services: BTreeMap::new(),
-                secure_origin: None,
-            };
-            let (binding, made) = self.render(&home, scenario, entry, surroundings)?;
-            cell.files.extend(kept::configuration(dir, &made.files));
-            cell.unequal.clone_from(&made.unequal);
-            let [process] = &made.processes[..] else {
-                let message = format!("{gateway}: a pod has one process, and this gateway has several");
-                return Err(failed("render", &message, "measure it on one host", ""));
-            };
-            let certificates = binding.certificates.as_ref().and_then(|made| made.server.parent());
-            let folders = [home.as_path()].into_iter().chain(certificates).collect();
-            let started = self.pod_of(scenario, process, folders)?;
-            connect = vec![started.address];
-            cell.parts.push(started.part.clone());
-            placed.push(started.part);
-            rendered = Some(made.reached_at(started.address.ip()));
-            self.await_pod(&started.process)?;
+        if is_baseline(gateway) {
+            let connect = upstream.addresses();
+            return Ok(Processes { connect, placed, ..Processes::of_upstream(upstream) });
         }
+        let entry = scenario.gateway(gateway).ok_or_else(|| {
+            failed("render", &format!("the scenario has no gateway `{gateway}`"), "start a new run", "")
+        })?;
+        let started = match self.drivers.driver(&entry.driver)?.kubernetes() {
+            None => self.gateway_in_pod(dir, scenario, entry, &upstream, cell)?,
+            Some(of) => self.gateway_in_cluster(dir, scenario, entry, of, cell)?,
+        };
+        let StartedGateway { rendered, connect, counters, in_pod, watched, usage, sampled, besides } =
+            started;
+        placed.extend(in_pod);
+        let rendered = Some(rendered);
         Ok(Processes {
-            gateway: vec![],
-            services: vec![],
-            service_parts: ServiceParts::default(),
-            upstream,
-            generator: None,
             rendered,
-            disturbances: Disturbances::default(),
             connect,
-            remote_target: None,
             placed,
+            counters,
+            watched,
+            usage,
+            sampled,
+            besides,
+            ..Processes::of_upstream(upstream)
         })
+    }
+
+    /// Starts a gateway that weir brings along, in a pod.
+    fn gateway_in_pod(
+        &self,
+        dir: &Path,
+        scenario: &Scenario,
+        entry: &Gateway,
+        upstream: &Upstream,
+        cell: &mut Cell,
+    ) -> Result<StartedGateway<'_>, CellError> {
+        let home = dir.join("gateway");
+        let surroundings = Surroundings {
+            listener: &anywhere([LISTEN_PORT, ADMIN_PORT]),
+            origins: upstream.addresses(),
+            addresses: BTreeMap::new(),
+            services: BTreeMap::new(),
+            secure_origin: None,
+            pods: None,
+        };
+        let (binding, made) = self.render(&home, scenario, entry, surroundings)?;
+        cell.files.extend(kept::configuration(dir, &made.files));
+        cell.unequal.clone_from(&made.unequal);
+        let [process] = &made.processes[..] else {
+            let message = format!("{}: a pod has one process, and this gateway has several", entry.name);
+            return Err(failed("render", &message, "measure it on one host", ""));
+        };
+        let certificates = binding.certificates.as_ref().and_then(|made| made.server.parent());
+        let folders = [home.as_path()].into_iter().chain(certificates).collect();
+        let started = self.pod_of(scenario, process, folders)?;
+        cell.parts.push(started.part.clone());
+        self.await_pod(&started.process)?;
+        let rendered = made.reached_at(started.address.ip());
+        Ok(StartedGateway {
+            connect: vec![started.address],
+            counters: vec![rendered.counters.clone()],
+            rendered,
+            in_pod: Some(started.part),
+            watched: vec![],
+            usage: None,
+            sampled: vec![],
+            besides: vec![],
+        })
+    }
+
+    /// Gives a gateway that runs in the cluster its routes, its limits and fresh pods.
+    fn gateway_in_cluster(
+        &self,
+        dir: &Path,
+        scenario: &Scenario,
+        entry: &Gateway,
+        of: &KubernetesFile,
+        cell: &mut Cell,
+    ) -> Result<StartedGateway<'_>, CellError> {
+        let Some(host) = self.agents.options().pods.as_deref() else {
+            let message = format!("{}: it runs in a cluster", entry.name);
+            return Err(failed("render", &message, "use `weir run SCENARIO --on k8s`", ""));
+        };
+        let home = dir.join("gateway");
+        let port = if scenario.topology.tls { of.tls_port.unwrap_or(of.port) } else { of.port };
+        let listener = anywhere([port, of.admin_port.unwrap_or(ADMIN_PORT)]);
+        let surroundings = Surroundings {
+            listener: &listener,
+            // Routes lead to the Service of the upstream.
+            origins: vec![listener.connect],
+            addresses: BTreeMap::new(),
+            services: BTreeMap::new(),
+            secure_origin: None,
+            pods: Some(host.binding(LISTEN_PORT).map_err(CrewError::from)?),
+        };
+        let (binding, rendered) = self.render(&home, scenario, entry, surroundings)?;
+        cell.unequal.clone_from(&rendered.unequal);
+        let driver = self.drivers.driver(&entry.driver)?;
+        let routes = driver.cluster_routes(&binding, rendered.credentials.certificates.as_ref(), &home)?;
+        let accepted = routes.accepted.as_ref();
+        host.put_routes(&entry.name, &routes.objects, accepted).map_err(CrewError::from)?;
+        let (mut watched, mut sampled, mut besides) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut containers, mut connect) = (Vec::new(), Vec::new());
+        let control = routes.control.iter().map(|workload| (workload, Role::Control));
+        // The control plane first: it has to be there when the data plane asks.
+        for (workload, role) in control.chain([(&routes.data, Role::Data)]) {
+            let is_alone = routes.control.as_ref().is_none_or(|control| control.name != routes.data.name);
+            let name = match (role, is_alone) {
+                (Role::Control, false) => format!("{}-control", workload.name),
+                _ => workload.name.clone(),
+            };
+            let placed = host.restart(&name, workload, scenario.limits_of(role)).map_err(CrewError::from)?;
+            cell.unequal.extend(placed.notes.iter().cloned());
+            let part = part_of_workload(&name, role, workload, &placed);
+            cell.parts.push(part.clone());
+            if role == Role::Data {
+                connect.extend(placed.pods.iter().map(|pod| SocketAddr::new(pod.address, port)));
+            }
+            let node = &placed.pods[0].node;
+            let is_on_one = placed.pods.iter().all(|pod| pod.node == *node);
+            if host.has_samplers() && is_on_one {
+                let ids = placed.pods.iter().map(|pod| pod.container_id.clone()).collect();
+                besides.push(self.beside_containers(scenario, &part, node, ids)?);
+                sampled.push(part);
+                continue;
+            }
+            containers.extend(placed.pods.iter().map(|pod| WatchedContainer {
+                part: name.clone(),
+                node: pod.node_address,
+                namespace: workload.namespace.clone(),
+                pod: pod.name.clone(),
+                container: workload.container.clone(),
+            }));
+            watched.push(part);
+        }
+        for address in &connect {
+            self.await_routes(scenario, &rendered, *address)?;
+        }
+        let usage = match (!containers.is_empty()).then(|| host.watch(&containers)).transpose() {
+            Ok(usage) => usage,
+            Err(error) => {
+                cell.unequal.push(format!("{}: its CPU and memory are unknown: {error}", entry.name));
+                None
+            }
+        };
+        let counters =
+            connect.iter().map(|address| rendered.counters.clone().reached_at(address.ip())).collect();
+        Ok(StartedGateway { rendered, connect, counters, in_pod: None, watched, usage, sampled, besides })
+    }
+
+    /// Waits until a pod serves the first and the last path of evenly spaced hosts: a control plane sends routes in pieces.
+    fn await_routes(
+        &self,
+        scenario: &Scenario,
+        rendered: &Rendered,
+        address: SocketAddr,
+    ) -> Result<(), CellError> {
+        let (hosts, paths) = (scenario.topology.hosts(), scenario.topology.paths());
+        let step = hosts.len().div_ceil(ROUTES_LOOKED_AT).max(1);
+        let asked = hosts.iter().rev().step_by(step);
+        let deadline = Instant::now() + ROUTES_MAX;
+        for host in asked {
+            for path in [paths.last(), paths.first()].into_iter().flatten() {
+                loop {
+                    let asked = Asked { host, path };
+                    let seen = status_of(&rendered.credentials, None, address, asked, ROUTE_TIMEOUT);
+                    if seen == Ok(200) {
+                        break;
+                    }
+                    if self.stop.load(Ordering::Relaxed) {
+                        return Err(CellError::Stopped);
+                    }
+                    if Instant::now() >= deadline {
+                        let said = seen.map_or_else(|error| error, |status| format!("status {status}"));
+                        let message = format!(
+                            "{address}{path} (Host: {host}) gave {said} for {} s, not 200",
+                            ROUTES_MAX.as_secs()
+                        );
+                        let remedy =
+                            "see the log of its control plane, and whether it watches all namespaces";
+                        return Err(failed("never-ready", &message, remedy, ""));
+                    }
+                    std::thread::sleep(READY_EVERY);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Starts the servers of the upstream.
@@ -101,7 +274,7 @@ impl Lab<'_> {
         cell: &mut Cell,
         placed: &mut Vec<Part>,
     ) -> Result<Upstream, CellError> {
-        let listener = anywhere();
+        let listener = anywhere([LISTEN_PORT, ADMIN_PORT]);
         let home = dir.join("origin");
         let is_own = scenario.origin.driver.is_none();
         let certificates = (is_own && direct && scenario.topology.tls)
@@ -128,7 +301,7 @@ impl Lab<'_> {
                         listen: listener.listen,
                         admin: listener.admin,
                         workers: scenario.origin_workers(),
-                        limits: scenario.limits_of(weir_results::Role::Origin),
+                        limits: scenario.limits_of(Role::Origin),
                         body_bytes: scenario.origin.body.0,
                         binary,
                         name: name.clone(),

@@ -24,7 +24,7 @@ use crate::scenario::{Gateway, Load, Popularity, Scenario, Url};
 /// Time-out of the request that checks whether a gateway responds.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 /// Scrape intervals that a phase must span so that enough scrapes fall into it.
-const SCRAPES_WANTED: f64 = 4.0;
+pub(crate) const SCRAPES_WANTED: f64 = 4.0;
 /// Shortest and longest pause between two reads.
 const LOOK_MIN: Duration = Duration::from_millis(50);
 const LOOK_MAX: Duration = Duration::from_secs(1);
@@ -341,21 +341,25 @@ fn unknown(error: &RigError) -> String {
 fn observed(prometheus: &Prometheus, readings: Box<Readings>) -> Observed {
     let said = match (&readings.usage, &readings.account) {
         (Err(why), _) => format!("the CPU of the gateway is unknown: {}: {why}", prometheus.url()),
-        (Ok(_), Some(account)) => sentence(prometheus.url(), account),
+        (Ok(_), Some(account)) => {
+            let (series, url, scrapes) = (account.series, prometheus.url(), account.scrapes);
+            sentence(
+                &format!("the gateway's CPU is {series} series of {url} with {scrapes} scrapes"),
+                account,
+            )
+        }
         (Ok(_), None) => format!("the CPU of the gateway comes from {}", prometheus.url()),
     };
     Observed { readings: Some(readings), report: None, said }
 }
 
-/// Source and precision of the CPU time, as a sentence.
-fn sentence(url: &str, account: &Account) -> String {
+/// Source and precision of the CPU time, as a sentence; `source` ends with the number of samples.
+pub(crate) fn sentence(source: &str, account: &Account) -> String {
     let share =
         |seconds: f64| quantity::percent(if account.cpu_s > 0.0 { seconds / account.cpu_s } else { 0.0 });
     format!(
-        "the gateway's CPU is {} series of {url} with {} scrapes in the phase, one each {:.1} s: {:.3} s, uncertain by {} at \
-         the phase's borders (certainly {:.3} to {:.3} s); the clocks agree to {}",
-        account.series,
-        account.scrapes,
+        "{source} in the phase, one each {:.1} s: {:.3} s, uncertain by {} at the phase's borders (certainly {:.3} to \
+         {:.3} s); the clocks agree to {}",
         account.interval_s,
         account.cpu_s,
         share(account.cpu_s_uncertain),

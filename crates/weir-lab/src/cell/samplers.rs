@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use weir_agent::{SampleReport, SampleSpan, Sampling, Served, Serving};
+use weir_results::words::counted;
 use weir_results::{Part, Role};
 use weir_rig::Limits;
 use weir_rig::prometheus::Span;
@@ -15,7 +16,7 @@ use super::Lab;
 use super::error::{CellError, failed};
 use super::from_agents::AgentsOptions;
 use super::remote::Observed;
-use crate::agents::{Crew, CrewError, InPods, Joining, Place};
+use crate::agents::{Crew, CrewError, InPods, Joining, Place, PodsWanted};
 use crate::pods::{AgentSize, PartSpec, PodError, part_of};
 use crate::scenario::Scenario;
 
@@ -124,6 +125,7 @@ impl Lab<'_> {
             pid: source.pid,
             group: source.cgroup.clone(),
             limit_cpus: self.remotes.get(gateway).and_then(|remote| remote.part.limit_cpus),
+            ..Sampling::default()
         };
         let (crews, words) = (&self.samplers.crews, source.words());
         Ok(Some(Beside { boot_id: boot_of(crews, gateway), crews, sampling, words }))
@@ -155,7 +157,7 @@ impl Lab<'_> {
         config_sha256: Option<String>,
     ) -> Result<(IpAddr, Part), CellError> {
         let name = part.name.to_owned();
-        let pods = self.in_pods(scenario, Some(part.clone()));
+        let pods = self.in_pods(scenario, PodsWanted::Part(part.clone()));
         self.await_agent(&name, &Place::Pods(1), 0, pods)?;
         let crews = self.samplers.crews.borrow();
         let carrier = crews.get(&name).and_then(|(_, crew)| crew.carrier());
@@ -176,6 +178,23 @@ impl Lab<'_> {
         }
     }
 
+    /// Starts an agent on a node, which samples a part there; returns what asks it.
+    pub(super) fn beside_containers(
+        &self,
+        scenario: &Scenario,
+        part: &Part,
+        node: &str,
+        containers: Vec<String>,
+    ) -> Result<Beside<'_>, CellError> {
+        let pods = self.in_pods(scenario, PodsWanted::Sampler { part: &part.name, node });
+        self.await_agent(&part.name, &Place::Pods(1), 0, pods)?;
+        let words = format!("{} on node {node}", counted(containers.len() as u64, "container"));
+        let limit_cpus = part.limit_cpus;
+        let sampling = Sampling { part: part.name.clone(), containers, limit_cpus, ..Sampling::default() };
+        let crews = &self.samplers.crews;
+        Ok(Beside { boot_id: boot_of(crews, &part.name), crews, sampling, words })
+    }
+
     /// What samples a part in a pod.
     pub(super) fn beside_pod(&self, part: &Part) -> Beside<'_> {
         let program = part.binary.rsplit('/').next().unwrap_or_default().to_owned();
@@ -191,11 +210,7 @@ impl Lab<'_> {
     }
 
     /// The cluster for a part, or for agents that generate load; `None` outside of one.
-    pub(super) fn in_pods<'b>(
-        &'b self,
-        scenario: &Scenario,
-        part: Option<PartSpec<'b>>,
-    ) -> Option<InPods<'b>> {
+    pub(super) fn in_pods<'b>(&'b self, scenario: &Scenario, what: PodsWanted<'b>) -> Option<InPods<'b>> {
         let host = self.agents.options().pods.as_deref()?;
         let Limits { cpus, memory_bytes } = scenario.limits_of(Role::Generator);
         let usual = AgentSize::default();
@@ -203,7 +218,7 @@ impl Lab<'_> {
             cpus: cpus.unwrap_or(usual.cpus),
             memory_bytes: memory_bytes.unwrap_or(usual.memory_bytes),
         };
-        Some(InPods { host, size, part })
+        Some(InPods { host, size, what })
     }
 
     /// What samples an upstream that an agent has started.

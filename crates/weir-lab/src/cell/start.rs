@@ -7,16 +7,18 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use weir_results::{Cell, CellOutcome, Part, Role, is_baseline};
-use weir_rig::{Binary, Binding, Namespace, Rendered, Running, SecureOrigin};
+use weir_rig::{Binary, Binding, CounterSource, Namespace, PodBinding, Rendered, Running, SecureOrigin};
 
 use super::cold_start::{ColdStartSampler, await_last_route};
 use super::error::{CellError, failed, file_failed};
 use super::network::{CellNetwork, CellSite, Listener};
 use super::origin::{Upstream, secure_origin};
 use super::remote::RemoteTarget;
+use super::samplers::Beside;
 use super::service::{ServiceParts, Services};
 use super::{Lab, control, kept, user_config};
 use crate::disturb::{self, Disturbances};
+use crate::pods::PodUsage;
 use crate::scenario::{Gateway, Scenario};
 
 /// Number of attempts with other ports, if another process takes one between the check and the bind.
@@ -27,7 +29,7 @@ const PORT_TRIES: u32 = 5;
 // scheduler gives each part an idle core, and the gateway's quota is reached first.
 
 /// The processes of a cell while it runs.
-pub(super) struct Processes {
+pub(super) struct Processes<'a> {
     /// The gateway's, which are stopped before the upstream's.
     pub(super) gateway: Vec<Running>,
     /// Those of the services that it needs.
@@ -43,8 +45,41 @@ pub(super) struct Processes {
     pub(super) connect: Vec<SocketAddr>,
     /// The target instead of these, if weir does not start it.
     pub(super) remote_target: Option<RemoteTarget>,
-    /// The parts that run in pods.
+    /// The parts that run in pods with an agent.
     pub(super) placed: Vec<Part>,
+    /// The request counters of the gateway.
+    pub(super) counters: Vec<CounterSource>,
+    /// The parts that run in pods that weir has not made.
+    pub(super) watched: Vec<Part>,
+    /// What reads their use; `None` if nobody may.
+    pub(super) usage: Option<Box<dyn PodUsage>>,
+    /// The parts that agents on their nodes sample.
+    pub(super) sampled: Vec<Part>,
+    /// These agents.
+    pub(super) besides: Vec<Beside<'a>>,
+}
+
+impl Processes<'_> {
+    /// Those of a cell that is an upstream so far, without processes of this host.
+    pub(super) fn of_upstream(upstream: Upstream) -> Self {
+        Self {
+            gateway: vec![],
+            services: vec![],
+            service_parts: ServiceParts::default(),
+            upstream,
+            generator: None,
+            rendered: None,
+            disturbances: Disturbances::default(),
+            connect: vec![],
+            remote_target: None,
+            placed: vec![],
+            counters: vec![],
+            watched: vec![],
+            usage: None,
+            sampled: vec![],
+            besides: vec![],
+        }
+    }
 }
 
 /// A gateway whose processes run.
@@ -72,6 +107,8 @@ pub(super) struct Surroundings<'a> {
     pub(super) services: BTreeMap<String, BTreeMap<String, String>>,
     /// How the upstream is reached, if it speaks TLS.
     pub(super) secure_origin: Option<SecureOrigin>,
+    /// The cluster that the gateway runs in, if it runs in one.
+    pub(super) pods: Option<PodBinding>,
 }
 
 impl Lab<'_> {
@@ -82,7 +119,7 @@ impl Lab<'_> {
         scenario: &Scenario,
         gateway: &str,
         cell: &mut Cell,
-    ) -> Result<Processes, CellError> {
+    ) -> Result<Processes<'_>, CellError> {
         let mut tries = 1;
         loop {
             cell.parts.clear();
@@ -105,7 +142,7 @@ impl Lab<'_> {
         scenario: &Scenario,
         gateway: &str,
         cell: &mut Cell,
-    ) -> Result<Processes, CellError> {
+    ) -> Result<Processes<'_>, CellError> {
         let from = self.load_from(scenario)?;
         if scenario.is_elsewhere() {
             return self.reach(scenario, gateway, cell);
@@ -122,16 +159,10 @@ impl Lab<'_> {
         if is_baseline(gateway) {
             let connect = upstream.addresses();
             return Ok(Processes {
-                gateway: vec![],
-                services: vec![],
                 service_parts: services.parts,
-                upstream,
                 generator,
-                rendered: None,
-                disturbances: Disturbances::default(),
                 connect,
-                remote_target: None,
-                placed: vec![],
+                ..Processes::of_upstream(upstream)
             });
         }
         let behind = Behind { upstream: &upstream, services: &mut services };
@@ -143,13 +174,12 @@ impl Lab<'_> {
             gateway: started.running,
             services: services.running,
             service_parts: services.parts,
-            upstream,
             generator,
+            counters: vec![started.rendered.counters.clone()],
             rendered: Some(started.rendered),
             disturbances: started.disturbances,
             connect: vec![started.listener.connect],
-            remote_target: None,
-            placed: vec![],
+            ..Processes::of_upstream(upstream)
         })
     }
 
@@ -176,6 +206,7 @@ impl Lab<'_> {
             addresses: network.further(&listener, &self.drivers.driver(&entry.driver)?.file().addresses)?,
             services: services.outputs.clone(),
             secure_origin: secure_origin(scenario, upstream_certificates),
+            pods: None,
         };
         let (binding, rendered) = self.render(&home, scenario, entry, surroundings)?;
         cell.files.extend(kept::configuration(dir, &rendered.files));
@@ -235,7 +266,7 @@ impl Lab<'_> {
     }
 
     /// Checks that a remote gateway responds; nothing is started.
-    fn reach(&self, scenario: &Scenario, gateway: &str, cell: &mut Cell) -> Result<Processes, CellError> {
+    fn reach(&self, scenario: &Scenario, gateway: &str, cell: &mut Cell) -> Result<Processes<'_>, CellError> {
         let remote_target = match self.remotes.get(gateway) {
             Some(remote) => {
                 cell.parts.push(remote.part.clone());
@@ -248,21 +279,8 @@ impl Lab<'_> {
             failed("render", &format!("the scenario has no URL for `{gateway}`"), "start a new run", "")
         })?;
         remote_target.require(scenario, is_baseline(gateway))?;
-        let (upstream, connect, remote_target) = (Upstream::unknown(), vec![], Some(remote_target));
-        let (generator, rendered, disturbances) = (None, None, Disturbances::default());
-        let (gateway, services) = (vec![], vec![]);
-        Ok(Processes {
-            gateway,
-            services,
-            service_parts: ServiceParts::default(),
-            upstream,
-            generator,
-            rendered,
-            disturbances,
-            connect,
-            remote_target,
-            placed: vec![],
-        })
+        let remote_target = Some(remote_target);
+        Ok(Processes { remote_target, ..Processes::of_upstream(Upstream::unknown()) })
     }
 
     pub(super) fn render(
@@ -272,7 +290,8 @@ impl Lab<'_> {
         gateway: &Gateway,
         surroundings: Surroundings<'_>,
     ) -> Result<(Binding, Rendered), CellError> {
-        let Surroundings { listener, origins, addresses: further, services, secure_origin } = surroundings;
+        let Surroundings { listener, origins, addresses: further, services, secure_origin, pods } =
+            surroundings;
         let binary = match self.binaries.get(&gateway.name) {
             Some(Ok(binary)) => binary.clone(),
             Some(Err(outcome)) => return Err(CellError::Failed(outcome.clone())),
@@ -288,6 +307,7 @@ impl Lab<'_> {
             services,
             addresses: further,
             secure_origin,
+            pods,
             ..binding(scenario, gateway, binary, &addresses, self.run.seed)
         };
         std::fs::create_dir_all(dir).map_err(|error| file_failed("make", dir, &error))?;
@@ -336,5 +356,6 @@ pub fn binding(
         services: BTreeMap::new(),
         addresses: BTreeMap::new(),
         secure_origin: None,
+        pods: None,
     }
 }

@@ -74,8 +74,8 @@ struct Changer {
 /// What carries changes to a gateway besides files.
 #[derive(Debug)]
 enum Channel {
-    Nats(Publisher),
-    Kubernetes(KubeClient),
+    Nats(Box<Publisher>),
+    Kubernetes(Box<KubeClient>),
 }
 
 impl Channel {
@@ -83,11 +83,13 @@ impl Channel {
         let over = gateway.driver.changes_over(gateway.binding, &gateway.rendered.credentials)?;
         Ok(match over {
             None => None,
-            Some(ChangeChannel::Nats(service)) => Some(Self::Nats(gateway.services.publisher(&service)?)),
+            Some(ChangeChannel::Nats(service)) => {
+                Some(Self::Nats(Box::new(gateway.services.publisher(&service)?)))
+            }
             Some(ChangeChannel::Kubernetes(access)) => {
                 let namespace = gateway.listener.namespace.as_ref();
                 let client = gateway.services.kube_client(&access, gateway.driver.name(), namespace)?;
-                Some(Self::Kubernetes(client))
+                Some(Self::Kubernetes(Box::new(client)))
             }
         })
     }

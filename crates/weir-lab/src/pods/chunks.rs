@@ -183,7 +183,13 @@ mod tests {
     use super::*;
 
     fn site() -> Site {
-        Site { namespace: "n".into(), is_own: true, run: "20261126-1450-abcd".into(), image: "weir:1".into() }
+        Site {
+            namespace: "n".into(),
+            is_own: true,
+            run: "20261126-1450-abcd".into(),
+            image: "weir:1".into(),
+            has_samplers: false,
+        }
     }
 
     #[test]

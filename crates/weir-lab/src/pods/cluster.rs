@@ -10,10 +10,13 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use weir_kube::{Cluster, KubeError, Object, PodFailure, PodState, Selected, pod_state};
 use weir_results::PartImage;
+use weir_rig::{AcceptedFile, Limits, PodBinding, Workload};
 
+use super::kubelet::KubeletWatch;
 use super::site::{PART_LABEL, label};
 use super::{
-    AgentSize, Carrier, FileSet, JobSpec, Mounted, PartSpec, PodError, PodHost, PodSpec, Site, chunked,
+    AgentSize, Carrier, ClusterGateways, FileSet, JobSpec, Mounted, PartSpec, PlacedPods, PodError, PodHost,
+    PodSpec, PodUsage, Site, WatchedContainer, chunked,
 };
 
 /// How often the pods of a part are looked at.
@@ -44,6 +47,7 @@ pub struct Pods {
     engine: String,
     /// Tells the objects of one kind from each other.
     made: AtomicU32,
+    gateways: ClusterGateways,
 }
 
 impl Pods {
@@ -54,7 +58,9 @@ impl Pods {
     pub fn new(cluster: Cluster, site: Site, address: IpAddr) -> Result<Self, PodError> {
         let cluster = Arc::new(cluster.patient(PATIENCE));
         let version = cluster.version().map_err(|error| refused(&error))?;
-        Ok(Self { cluster, site, address, engine: format!("Kubernetes {version}"), made: AtomicU32::new(1) })
+        let gateways = ClusterGateways::new(Arc::clone(&cluster), site.clone());
+        let engine = format!("Kubernetes {version}");
+        Ok(Self { cluster, site, address, engine, made: AtomicU32::new(1), gateways })
     }
 
     /// The connection.
@@ -156,6 +162,53 @@ impl PodHost for Pods {
         };
         manifests.push(self.site.deployment(&spec));
         self.carry(&name, Some(&container), manifests)
+    }
+
+    fn sampler(
+        &self,
+        part: &str,
+        node: &str,
+        join: SocketAddr,
+        ticket: &str,
+    ) -> Result<Box<dyn Carrier>, PodError> {
+        let name = self.unique(&label(&format!("sampler-{part}")));
+        let data = format!("{name}-ticket");
+        let mut manifests = chunked(&self.site, &data, ticket.as_bytes());
+        manifests.push(self.site.sampler(&name, node, join, &data));
+        self.carry(&name, None, manifests)
+    }
+
+    fn has_samplers(&self) -> bool {
+        self.site.has_samplers
+    }
+
+    fn binding(&self, port: u16) -> Result<PodBinding, PodError> {
+        let service = self.site.upstream(port);
+        let name = self.site.name("upstream");
+        self.cluster.apply(&[service], PATIENCE).map_err(|error| refused(&error))?;
+        let Site { namespace, run, .. } = self.site.clone();
+        Ok(PodBinding { namespace, run, service: name, port })
+    }
+
+    fn put_routes(
+        &self,
+        gateway: &str,
+        objects: &[Value],
+        accepted: Option<&AcceptedFile>,
+    ) -> Result<(), PodError> {
+        self.gateways.put_routes(gateway, objects, accepted)
+    }
+
+    fn restart(&self, part: &str, workload: &Workload, limits: Limits) -> Result<PlacedPods, PodError> {
+        self.gateways.restart(part, workload, limits)
+    }
+
+    fn watch(&self, containers: &[WatchedContainer]) -> Result<Box<dyn PodUsage>, PodError> {
+        Ok(Box::new(KubeletWatch::start(&self.cluster, containers)?))
+    }
+
+    fn restore(&self) -> Result<(), PodError> {
+        self.gateways.restore()
     }
 }
 

@@ -3,10 +3,13 @@
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use serde_json::Value;
 use weir_results::{Part, PartImage, Role};
-use weir_rig::Limits;
+use weir_rig::prometheus::{Readings, Span};
+use weir_rig::{AcceptedFile, Limits, PodBinding, Workload};
 
 use super::AgentSize;
 
@@ -33,6 +36,113 @@ pub trait PodHost: fmt::Debug + Send + Sync {
     /// [`PodError`].
     fn part(&self, part: &PartSpec<'_>, join: SocketAddr, ticket: &str)
     -> Result<Box<dyn Carrier>, PodError>;
+
+    /// Starts an agent on a node, which sees the processes of the node and samples those of `part`.
+    ///
+    /// # Errors
+    /// [`PodError`].
+    fn sampler(
+        &self,
+        part: &str,
+        node: &str,
+        join: SocketAddr,
+        ticket: &str,
+    ) -> Result<Box<dyn Carrier>, PodError>;
+
+    /// Whether the user allows such agents.
+    fn has_samplers(&self) -> bool;
+
+    /// What templates of routes get of the cluster; makes the Service of the upstream.
+    ///
+    /// # Errors
+    /// [`PodError`].
+    fn binding(&self, port: u16) -> Result<PodBinding, PodError>;
+
+    /// Applies the routes of a gateway that runs in the cluster, and waits until they are accepted.
+    ///
+    /// # Errors
+    /// [`PodError`].
+    fn put_routes(
+        &self,
+        gateway: &str,
+        objects: &[Value],
+        accepted: Option<&AcceptedFile>,
+    ) -> Result<(), PodError>;
+
+    /// Gives a workload of such a gateway its limits and fresh pods.
+    ///
+    /// # Errors
+    /// [`PodError`].
+    fn restart(&self, part: &str, workload: &Workload, limits: Limits) -> Result<PlacedPods, PodError>;
+
+    /// Begins to read what containers use.
+    ///
+    /// # Errors
+    /// [`PodError`] if nobody may read it.
+    fn watch(&self, containers: &[WatchedContainer]) -> Result<Box<dyn PodUsage>, PodError>;
+
+    /// Puts back what the run has changed outside of its own objects.
+    ///
+    /// # Errors
+    /// [`PodError`] with what could not be put back.
+    fn restore(&self) -> Result<(), PodError>;
+}
+
+/// The pods of a workload that weir has not made.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PlacedPods {
+    /// Each of them.
+    pub pods: Vec<PlacedPod>,
+    /// The image of the container that counts.
+    pub image: Option<PartImage>,
+    /// The limits of that container.
+    pub limits: Limits,
+    /// Whether these are those of the scenario.
+    pub limits_applied: bool,
+    /// What weir was not allowed to do.
+    pub notes: Vec<String>,
+}
+
+/// A pod that weir has not made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlacedPod {
+    /// Its name.
+    pub name: String,
+    /// Its address.
+    pub address: IpAddr,
+    /// The address of its node.
+    pub node_address: IpAddr,
+    /// The name of its node.
+    pub node: String,
+    /// The id that the container that counts has at its runtime.
+    pub container_id: String,
+}
+
+/// A container whose use is read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WatchedContainer {
+    /// The part that it belongs to.
+    pub part: String,
+    /// The address of its node.
+    pub node: IpAddr,
+    /// The namespace of its pod.
+    pub namespace: String,
+    /// The pod.
+    pub pod: String,
+    /// The container.
+    pub container: String,
+}
+
+/// What containers use, while it is read.
+pub trait PodUsage: fmt::Debug {
+    /// What the containers of `part` have used in a span, and a sentence about the source.
+    fn observe(
+        &self,
+        part: &str,
+        span: &Span,
+        limit_cpus: Option<f64>,
+        stop: &AtomicBool,
+    ) -> (Option<Box<Readings>>, String);
 }
 
 /// A gateway or upstream that gets a pod.
@@ -115,6 +225,28 @@ pub(crate) fn part_of(spec: &PartSpec<'_>, config_sha256: Option<String>, carrie
         limit_cpus: spec.limits.cpus,
         limit_memory_bytes: spec.limits.memory_bytes,
         limits_applied: true,
+        limited_by: "kubernetes".into(),
+        image,
+    }
+}
+
+/// A workload of the cluster as a part, for the manifest of cells.
+pub(crate) fn part_of_workload(name: &str, role: Role, workload: &Workload, placed: &PlacedPods) -> Part {
+    let image = placed.image.clone();
+    let named = image.as_ref().map(|image| image.name.clone()).unwrap_or_default();
+    let count = placed.pods.len() as f64;
+    Part {
+        name: name.to_owned(),
+        role,
+        version: named.rsplit_once(':').map_or(named.clone(), |(_, tag)| tag.to_owned()),
+        binary: format!("{} {}/{}", workload.kind.name(), workload.namespace, workload.name),
+        binary_sha256: image.as_ref().map(|of| of.id.replace("sha256:", "")).unwrap_or_default(),
+        config_sha256: None,
+        command: Vec::new(),
+        // Pods of one workload count together.
+        limit_cpus: placed.limits.cpus.map(|cpus| cpus * count),
+        limit_memory_bytes: placed.limits.memory_bytes.map(|bytes| bytes * placed.pods.len() as u64),
+        limits_applied: placed.limits_applied,
         limited_by: "kubernetes".into(),
         image,
     }

@@ -2,9 +2,11 @@
 //! scenario, and the coordinator pod.
 
 use serde_json::{Value, json};
+use weir_rig::{Drivers, RigError, RightFile};
 
 use super::container::{mount, resources};
 use super::{AgentSize, Site, chunked, chunks};
+use crate::scenario::Scenario;
 
 /// What the coordinator gets.
 const COORDINATOR_SIZE: AgentSize = AgentSize { cpus: 0.2, memory_bytes: 512 << 20 };
@@ -13,22 +15,141 @@ const COORDINATOR_SIZE: AgentSize = AgentSize { cpus: 0.2, memory_bytes: 512 << 
 const GRACE_SECONDS: u32 = 60;
 
 /// The rights of the coordinator in the namespace of its run: API group, resources, verbs.
-pub const RIGHTS: [(&str, &[&str], &[&str]); 7] = [
+pub const RIGHTS: [(&str, &[&str], &[&str]); 8] = [
     ("", &["pods"], &["get", "list"]),
     // Why a pod was not made.
     ("", &["events"], &["get", "list"]),
     ("", &["pods/log"], &["get"]),
     ("", &["secrets"], &["get", "list", "create", "patch", "delete"]),
+    ("", &["configmaps", "services"], &["get", "list", "create", "patch", "delete"]),
     ("apps", &["deployments"], &["get", "list", "create", "patch", "delete"]),
     ("batch", &["jobs"], &["get", "list", "create", "patch", "delete"]),
     // A Role may speak of its own namespace: the last thing that the coordinator removes.
     ("", &["namespaces"], &["get", "delete"]),
 ];
 
+/// A right of RBAC.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Right {
+    group: String,
+    resources: Vec<String>,
+    verbs: Vec<String>,
+    /// The objects; empty for all.
+    names: Vec<String>,
+}
+
+/// What gateways that run in the cluster need beyond [`RIGHTS`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GatewayRights {
+    /// In the namespace of the run.
+    here: Vec<Right>,
+    /// In the namespaces of gateways: what the user grants.
+    there: Vec<(String, Vec<Right>)>,
+}
+
+/// All verbs of the objects that weir makes itself.
+const OWN_VERBS: [&str; 5] = ["get", "list", "create", "patch", "delete"];
+
+impl Right {
+    fn new(group: &str, resources: &[&str], verbs: &[&str]) -> Self {
+        let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+        Self { group: group.into(), resources: owned(resources), verbs: owned(verbs), names: Vec::new() }
+    }
+
+    fn rule(&self) -> Value {
+        let Self { group, resources, verbs, names } = self;
+        let mut rule = json!({ "apiGroups": [group], "resources": resources, "verbs": verbs });
+        if !names.is_empty() {
+            rule["resourceNames"] = json!(names);
+        }
+        rule
+    }
+}
+
+impl GatewayRights {
+    /// What the gateways of `scenario` need.
+    ///
+    /// # Errors
+    /// [`RigError`] if a driver is unknown, or has no such setting.
+    pub fn of(scenario: &Scenario, drivers: &Drivers) -> Result<Self, RigError> {
+        let mut rights = Self::default();
+        for gateway in scenario.gateways.iter().filter(|gateway| !gateway.is_remote()) {
+            let driver = drivers.driver(&gateway.driver)?;
+            let Some(of) = driver.kubernetes() else { continue };
+            let words = |words: &[String]| words.to_vec();
+            let own = |right: &RightFile| Right {
+                resources: words(&right.resources),
+                ..Right::new(&right.group, &[], &OWN_VERBS)
+            };
+            let is_beside = |right: &&RightFile| right.beside_data;
+            rights.here.extend(of.rights.iter().filter(|right| !right.beside_data).map(own));
+            for (place, (namespace, names)) in
+                driver.cluster_workloads(&gateway.set.to_map())?.into_iter().enumerate()
+            {
+                let workloads = Right::new("apps", &["deployments", "daemonsets"], &["get", "patch"]);
+                let mut there =
+                    vec![Right { names, ..workloads }, Right::new("", &["pods"], &["get", "list"])];
+                if place == 0 {
+                    there.extend(of.rights.iter().filter(is_beside).map(own));
+                }
+                rights.there.push((namespace, there));
+            }
+        }
+        Ok(rights)
+    }
+
+    /// Whether there is something that the user grants.
+    pub fn is_empty(&self) -> bool {
+        self.there.is_empty()
+    }
+}
+
+/// The Roles that let the coordinator of a run change gateways in their own namespaces, and read what they use from the
+/// kubelets. They are owned by the namespace of the run with this `uid`, if it is one of its own.
+pub fn grant_manifests(site: &Site, rights: &GatewayRights, uid: Option<&str>) -> Vec<Value> {
+    let name = site.coordinator();
+    let subjects = json!([{ "kind": "ServiceAccount", "name": name, "namespace": site.namespace }]);
+    let metadata = |namespace: Option<&str>| {
+        let mut metadata = json!({ "name": name, "labels": site.labels() });
+        if let Some(namespace) = namespace {
+            metadata["namespace"] = json!(namespace);
+        }
+        if let Some(uid) = uid {
+            metadata["ownerReferences"] =
+                json!([{ "apiVersion": "v1", "kind": "Namespace", "name": site.namespace, "uid": uid }]);
+        }
+        metadata
+    };
+    let pair = |prefix: &str, namespace: Option<&str>, rules: Vec<Value>| {
+        let kind = format!("{prefix}Role");
+        [
+            json!({ "apiVersion": RBAC, "kind": kind, "metadata": metadata(namespace), "rules": rules }),
+            json!({
+                "apiVersion": RBAC,
+                "kind": format!("{kind}Binding"),
+                "metadata": metadata(namespace),
+                "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name },
+                "subjects": subjects,
+            }),
+        ]
+    };
+    let mut manifests = Vec::new();
+    for (namespace, there) in &rights.there {
+        manifests.extend(pair("", Some(namespace), there.iter().map(Right::rule).collect()));
+    }
+    let kubelets = Right::new("", &["nodes/metrics"], &["get"]);
+    manifests.extend(pair("Cluster", None, vec![kubelets.rule()]));
+    manifests
+}
+
+const RBAC: &str = "rbac.authorization.k8s.io/v1";
+
 /// The namespace that is made for a run.
 pub fn namespace_manifest(site: &Site) -> Value {
     let mut labels = site.labels();
-    labels["pod-security.kubernetes.io/enforce"] = json!("restricted");
+    // No narrower level lets an agent see the processes of a node.
+    let level = if site.has_samplers { "privileged" } else { "restricted" };
+    labels["pod-security.kubernetes.io/enforce"] = json!(level);
     json!({
         "apiVersion": "v1",
         "kind": "Namespace",
@@ -36,10 +157,9 @@ pub fn namespace_manifest(site: &Site) -> Value {
     })
 }
 
-/// What starts the coordinator of a run, in the order in which it is applied. `archive` is the run; `arguments` are further
-/// ones of the coordinator.
-pub fn coordinator_manifests(site: &Site, archive: &[u8], arguments: &[String]) -> Vec<Value> {
-    let name = site.name("coordinator");
+/// What starts the coordinator of a run, in the order in which it is applied. `archive` is the run.
+pub fn coordinator_manifests(site: &Site, archive: &[u8], gateways: &GatewayRights) -> Vec<Value> {
+    let name = site.coordinator();
     let account = json!({
         "apiVersion": "v1",
         "kind": "ServiceAccount",
@@ -56,27 +176,25 @@ pub fn coordinator_manifests(site: &Site, archive: &[u8], arguments: &[String]) 
     // A namespace that was there before stays.
     let rights = RIGHTS.iter().filter(|(_, resources, _)| site.is_own || !resources.contains(&"namespaces"));
     let role = json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "apiVersion": RBAC,
         "kind": "Role",
         "metadata": site.metadata(&name),
-        "rules": rights.map(rule).collect::<Vec<_>>(),
+        "rules": rights.map(rule).chain(gateways.here.iter().map(Right::rule)).collect::<Vec<_>>(),
     });
     let binding = json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "apiVersion": RBAC,
         "kind": "RoleBinding",
         "metadata": site.metadata(&name),
         "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name },
         "subjects": [{ "kind": "ServiceAccount", "name": name, "namespace": site.namespace }],
     });
     let secrets = chunked(site, "scenario", archive);
-    let pod = coordinator(site, &name, secrets.len(), arguments);
+    let pod = coordinator(site, &name, secrets.len());
     [account, role, binding].into_iter().chain(secrets).chain([pod]).collect()
 }
 
-fn coordinator(site: &Site, name: &str, chunks: usize, arguments: &[String]) -> Value {
-    let mut command: Vec<String> =
-        ["weir", "k8s", "coordinate", "--from", "/scenario"].map(str::to_owned).to_vec();
-    command.extend(arguments.iter().cloned());
+fn coordinator(site: &Site, name: &str, chunks: usize) -> Value {
+    let command = ["weir", "k8s", "coordinate", "--from", "/scenario"];
     let size = COORDINATOR_SIZE;
     let mut container = site.container("coordinator", &site.image, json!(command), resources(size, size));
     let field =
@@ -87,6 +205,7 @@ fn coordinator(site: &Site, name: &str, chunks: usize, arguments: &[String]) -> 
         json!({ "name": "WEIR_IMAGE", "value": site.image }),
         json!({ "name": "WEIR_RUN", "value": site.run }),
         json!({ "name": "WEIR_OWN_NAMESPACE", "value": site.is_own.to_string() }),
+        json!({ "name": "WEIR_SAMPLERS", "value": site.has_samplers.to_string() }),
     ];
     if let Some(env) = container["env"].as_array_mut() {
         env.extend(variables);

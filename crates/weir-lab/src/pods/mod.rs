@@ -7,7 +7,11 @@ mod chunks;
 #[cfg(feature = "kubernetes")]
 mod cluster;
 mod container;
+#[cfg(feature = "kubernetes")]
+mod gateway;
 mod host;
+#[cfg(feature = "kubernetes")]
+mod kubelet;
 mod manifests;
 #[cfg(feature = "kubernetes")]
 mod results;
@@ -18,9 +22,11 @@ mod workload;
 pub use chunks::{CHUNK_BYTES, FileSet, chunked, joined, joined_files};
 #[cfg(feature = "kubernetes")]
 pub use cluster::Pods;
-pub(crate) use host::part_of;
-pub use host::{Carrier, PartSpec, PodError, PodHost};
-pub use manifests::{RIGHTS, coordinator_manifests, namespace_manifest};
+#[cfg(feature = "kubernetes")]
+pub use gateway::ClusterGateways;
+pub use host::{Carrier, PartSpec, PlacedPod, PlacedPods, PodError, PodHost, PodUsage, WatchedContainer};
+pub(crate) use host::{part_of, part_of_workload};
+pub use manifests::{GatewayRights, RIGHTS, coordinator_manifests, grant_manifests, namespace_manifest};
 #[cfg(feature = "kubernetes")]
 pub use results::{Ending, Fetched, Results};
 pub use site::{AgentSize, Site};

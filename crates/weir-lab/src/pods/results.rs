@@ -13,6 +13,7 @@ use weir_results::{Cell, Run, Store, StoreError, read_archive, write_archive};
 
 use super::chunks::DATA_LABEL;
 use super::cluster::refused;
+use super::gateway::restore;
 use super::{PodError, Site, chunked, joined};
 
 /// The data that is the run without cells, as it became.
@@ -132,7 +133,26 @@ impl Results {
         let Site { namespace, is_own, .. } = &self.site;
         let remove = |object: &Object| self.cluster.remove(object, PATIENCE).map_err(|error| refused(&error));
         // The coordinator first: it ends its pods itself, and restores what it has changed.
-        remove(&Object::new("v1", "Pod", namespace, &self.site.name("coordinator")))?;
+        remove(&Object::new("v1", "Pod", namespace, &self.site.coordinator()))?;
+        // One that was killed has restored nothing.
+        restore(&self.cluster, &self.site)?;
+        // What was granted in other namespaces belongs to that of the run, and goes with it; this is only sooner. Who may not
+        // look there has not granted it.
+        for (kind, is_global) in
+            [("RoleBinding", false), ("Role", false), ("ClusterRoleBinding", true), ("ClusterRole", true)]
+        {
+            let selected = Selected::everywhere("rbac.authorization.k8s.io/v1", kind, &self.site.selector());
+            for object in self.cluster.list(&selected).unwrap_or_default() {
+                let text =
+                    |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+                let (place, name) = (text("/metadata/namespace"), text("/metadata/name"));
+                let object = match is_global {
+                    true => Object::global("rbac.authorization.k8s.io/v1", kind, name),
+                    false => Object::new("rbac.authorization.k8s.io/v1", kind, place, name),
+                };
+                let _ = self.cluster.remove(&object, Duration::ZERO);
+            }
+        }
         if *is_own {
             return remove(&Object::global("v1", "Namespace", namespace));
         }
@@ -148,11 +168,13 @@ impl Results {
 }
 
 /// The kinds of objects that a run makes in a namespace, in the order of their removal.
-const KINDS: [(&str, &str); 7] = [
+const KINDS: [(&str, &str); 9] = [
     ("batch/v1", "Job"),
     ("apps/v1", "Deployment"),
     ("v1", "Pod"),
+    ("v1", "Service"),
     ("v1", "Secret"),
+    ("v1", "ConfigMap"),
     ("rbac.authorization.k8s.io/v1", "RoleBinding"),
     ("rbac.authorization.k8s.io/v1", "Role"),
     ("v1", "ServiceAccount"),

@@ -21,6 +21,8 @@ pub struct Site {
     pub run: String,
     /// The image with weir.
     pub image: String,
+    /// Whether agents may see all processes of the nodes that gateways are on.
+    pub has_samplers: bool,
 }
 
 /// What an agent pod gets.
@@ -92,6 +94,7 @@ mod tests {
             is_own: false,
             run: "20261126-1450-abcd".into(),
             image: "weir:1".into(),
+            has_samplers: false,
         };
         assert_eq!(site.name("cell 3_Envoy."), "weir-20261126-1450-abcd-cell-3-envoy");
         assert_eq!(cpu_quantity(0.5), "500m");

@@ -121,6 +121,45 @@ impl Site {
         })
     }
 
+    /// The Service of all servers of the upstream, for gateways that find them by it.
+    pub(crate) fn upstream(&self, port: u16) -> Value {
+        json!({
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": self.metadata(&self.name("upstream")),
+            "spec": {
+                "selector": { RUN_LABEL: self.run, ROLE_LABEL: Role::Origin },
+                // Istio goes by the name of a port.
+                "ports": [{ "name": "http", "port": port, "targetPort": port }],
+            },
+        })
+    }
+
+    /// The Deployment of an agent on a node that sees all processes there.
+    pub(crate) fn sampler(&self, name: &str, node: &str, join: SocketAddr, ticket: &str) -> Value {
+        let labels = self.pod_labels(name, Role::Service);
+        let join = join.to_string();
+        let command =
+            json!(["weir", "agent", "--join", join, "--ticket", "/ticket/0000", "--name", name, "--sampled"]);
+        let mut sampler =
+            self.container("sampler", &self.image, command, resources(SAMPLER_SIZE, SAMPLER_SIZE));
+        mount(&mut sampler, "ticket", "/ticket", true);
+        let volumes = json!([chunks::volume(self, "ticket", ticket, 1), { "name": "tmp", "emptyDir": {} }]);
+        let mut pod = self.pod(json!([sampler]), volumes);
+        pod["hostPID"] = json!(true);
+        pod["nodeSelector"] = json!({ "kubernetes.io/hostname": node });
+        json!({
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": self.metadata(&self.name(name)),
+            "spec": {
+                "replicas": 1,
+                "selector": { "matchLabels": { PART_LABEL: name, RUN_LABEL: self.run } },
+                "template": { "metadata": { "labels": labels }, "spec": pod },
+            },
+        })
+    }
+
     /// The Deployment of a gateway or upstream.
     pub(crate) fn deployment(&self, spec: &PodSpec<'_>) -> Value {
         let labels = self.pod_labels(spec.name, spec.role);

@@ -118,6 +118,7 @@ pub fn prepare_with(
             driver.check_apply()?;
         }
         controlled |= driver.file().processes.iter().any(|process| process.role == Role::Control);
+        controlled |= driver.kubernetes().is_some_and(|of| of.control.is_some());
         if let Some(configuration) = checked.configurations.get(&gateway.name) {
             driver.check_configuration(configuration, gateway.listen.is_some())?;
             if checked.points.iter().any(|point| point.scenario.topology.tls) {
@@ -129,6 +130,20 @@ pub fn prepare_with(
             // Settings may be an axis.
             let mut same = point.scenario.gateways.iter().filter(|other| other.name == gateway.name);
             same.try_for_each(|other| driver.check_settings(&other.set.to_map()))?;
+        }
+        if driver.kubernetes().is_some() {
+            let message = "it is measured in the cluster that it runs in";
+            match (programs.pods.is_some(), gateway.optional) {
+                (true, _) => {
+                    binaries.insert(gateway.name.clone(), Ok(Binary::default()));
+                }
+                (false, true) => notes.push(format!("{} is skipped: {message} (--on k8s)", gateway.name)),
+                (false, false) => {
+                    let problem = Problem::of(format!("gateway `{}`", gateway.name), message);
+                    return Err(LabError::Scenario(problem.help("add --on k8s, or remove the gateway")));
+                }
+            }
+            continue;
         }
         if let Some(feature) = missing_feature(drivers, driver)? {
             let message =

@@ -9,6 +9,7 @@ use serde_json::Value;
 use weir_results::{Configuration, Role};
 
 use super::form::{Place, Serves};
+use super::kubernetes::PodBinding;
 use super::locate::Binary;
 use crate::{CertificateFiles, Certificates, Limits};
 
@@ -53,6 +54,8 @@ pub struct Binding {
     pub services: BTreeMap<String, BTreeMap<String, String>>,
     /// How the upstream is reached, if it speaks TLS and authenticates clients.
     pub secure_origin: Option<SecureOrigin>,
+    /// The cluster that it runs in, if it runs in one.
+    pub pods: Option<PodBinding>,
 }
 
 /// An upstream that speaks TLS and authenticates clients: a service.

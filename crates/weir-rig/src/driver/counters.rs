@@ -150,8 +150,9 @@ impl Parser {
         let Self::Prometheus { metric, .. } = self else { return BTreeMap::new() };
         let mut sums: BTreeMap<String, u64> = BTreeMap::new();
         for line in text.lines() {
-            let Some(value) = prometheus_value(line, metric, std::iter::empty()) else { continue };
-            let kind = label_of(line, &kinds.label);
+            let Some(line) = MetricLine::of(line).filter(|line| line.metric == metric) else { continue };
+            let Some(value) = line.value() else { continue };
+            let kind = line.label(&kinds.label);
             if let Some(kind) = kinds.values.iter().find(|known| Some(known.as_str()) == kind) {
                 *sums.entry(kind.clone()).or_default() += value as u64;
             }
@@ -162,8 +163,9 @@ impl Parser {
     fn read(&self, text: &str) -> Result<u64, String> {
         match self {
             Self::Prometheus { metric, labels, appears_later } => {
-                let series: Vec<f64> =
-                    text.lines().filter_map(|line| prometheus_value(line, metric, labels.iter())).collect();
+                let lines = text.lines().filter_map(MetricLine::of);
+                let lines = lines.filter(|line| line.metric == metric && line.has(labels));
+                let series: Vec<f64> = lines.filter_map(|line| line.value()).collect();
                 match series.is_empty() && !appears_later {
                     true => Err(format!("no series of {metric} has the labels")),
                     false => Ok(series.iter().sum::<f64>() as u64),
@@ -181,29 +183,51 @@ impl Parser {
     }
 }
 
-/// The value of a line `metric{name="value",..} number`. Label values are compared without decoding escapes.
-fn prometheus_value<'a>(
-    line: &str,
-    metric: &str,
-    mut labels: impl Iterator<Item = (&'a String, &'a String)>,
-) -> Option<f64> {
-    let rest = line.strip_prefix(metric)?;
-    let (set, value) = match rest.strip_prefix('{') {
-        Some(rest) => rest.rsplit_once('}')?,
-        None => ("", rest.strip_prefix(' ')?),
-    };
-    let set = format!(",{set}");
-    let has = |(name, value): (&String, &String)| set.contains(&format!(",{name}=\"{value}\""));
-    labels.all(has).then(|| value.split_whitespace().next()?.parse().ok()).flatten()
+/// A line `metric{name="value",..} number timestamp` of Prometheus's text format. Label values are not decoded.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MetricLine<'t> {
+    /// The name of the metric.
+    pub(crate) metric: &'t str,
+    /// The labels, without braces.
+    labels: &'t str,
+    /// Value and timestamp.
+    rest: &'t str,
 }
 
-/// The value of a label in a line `metric{name="value",..} number`.
-fn label_of<'t>(line: &'t str, label: &str) -> Option<&'t str> {
-    let (_, set) = line.split_once('{')?;
-    let start = format!("{label}=\"");
-    let mut labels = set.match_indices(&start);
-    let (at, _) = labels.find(|(at, _)| *at == 0 || set[..*at].ends_with(','))?;
-    set[at + start.len()..].split_once('"').map(|(value, _)| value)
+impl<'t> MetricLine<'t> {
+    /// The pieces of `line`; `None` if it is empty. The first word of a comment, `#`, is no metric.
+    pub(crate) fn of(line: &'t str) -> Option<Self> {
+        let (metric, rest) = line.split_at(line.find(['{', ' '])?);
+        let (labels, rest) = match rest.strip_prefix('{') {
+            Some(rest) => rest.rsplit_once('}')?,
+            None => ("", rest),
+        };
+        Some(Self { metric, labels, rest })
+    }
+
+    /// The value.
+    pub(crate) fn value(&self) -> Option<f64> {
+        self.rest.split_whitespace().next()?.parse().ok()
+    }
+
+    /// The time of the sample, milliseconds since the Unix epoch; `None` if the line has none.
+    pub(crate) fn timestamp_ms(&self) -> Option<i64> {
+        self.rest.split_whitespace().nth(1)?.parse().ok()
+    }
+
+    /// The value of a label.
+    pub(crate) fn label(&self, name: &str) -> Option<&'t str> {
+        let start = format!("{name}=\"");
+        let mut found = self.labels.match_indices(&start);
+        let (at, _) = found.find(|(at, _)| *at == 0 || self.labels[..*at].ends_with(','))?;
+        self.labels[at + start.len()..].split_once('"').map(|(value, _)| value)
+    }
+
+    /// Whether it has all these labels.
+    fn has(&self, labels: &BTreeMap<String, String>) -> bool {
+        let set = format!(",{}", self.labels);
+        labels.iter().all(|(name, value)| set.contains(&format!(",{name}=\"{value}\"")))
+    }
 }
 
 /// A line `server accepts handled requests`, then a line of three numbers.

@@ -51,6 +51,79 @@ pub struct DriverFile {
     pub unequal: Vec<String>,
     /// How it plays the upstream, where it can.
     pub origin: Option<OriginFile>,
+    /// How it is measured in a cluster where it runs already. Such a driver has no binary and no processes.
+    pub kubernetes: Option<KubernetesFile>,
+}
+
+/// A gateway that runs in a cluster before weir comes: weir gives it routes, limits and fresh pods, and takes all of them
+/// back. Templates find `pods.namespace` (the run's), `pods.run`, `pods.service` and `pods.port` (the upstream).
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct KubernetesFile {
+    /// The template of the objects that make its routes. They are applied server-side, and deleted at the end.
+    pub routes: String,
+    /// A condition that objects of a kind must have before there is load.
+    pub accepted: Option<AcceptedFile>,
+    /// The workload that load passes through.
+    pub data: WorkloadFile,
+    /// The workload that configures it.
+    pub control: Option<WorkloadFile>,
+    /// The port of its pods for load.
+    pub port: u16,
+    /// The same for TLS.
+    pub tls_port: Option<u16>,
+    /// The port of its pods for administration, which counters and the like name `admin`.
+    pub admin_port: Option<u16>,
+    /// The kinds of the objects in `routes`, as RBAC names them.
+    pub rights: Vec<RightFile>,
+}
+
+/// A condition of objects.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AcceptedFile {
+    /// Group and version, such as `projectcontour.io/v1`.
+    pub api_version: String,
+    /// The kind.
+    pub kind: String,
+    /// The type of the condition, which must be `True`.
+    pub condition: String,
+}
+
+/// A Deployment or DaemonSet. Texts are templates.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WorkloadFile {
+    /// Which of the two.
+    pub kind: WorkloadKind,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// The container that counts.
+    pub container: String,
+}
+
+/// A kind of workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+pub enum WorkloadKind {
+    /// `apps/v1` Deployment.
+    Deployment,
+    /// `apps/v1` DaemonSet.
+    DaemonSet,
+}
+
+/// Kinds of objects of an API group.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RightFile {
+    /// The group; empty for that of Secrets and Services.
+    pub group: String,
+    /// The plural names of the kinds.
+    pub resources: Vec<String>,
+    /// Whether some of them are in the namespace of the data plane, and not in the run's.
+    #[serde(default)]
+    pub beside_data: bool,
 }
 
 /// What a topology may ask of a gateway, and not every driver renders.

@@ -5,6 +5,7 @@ mod apply;
 mod binding;
 mod counters;
 mod form;
+mod kubernetes;
 mod locate;
 mod own;
 mod publish;
@@ -24,11 +25,14 @@ use weir_results::Role;
 pub use action::{Act, Action, AwaitedObject, KubeAccess, KubeEndpoint, StepRequest};
 pub use apply::{Change, ChangeChannel, Manifests};
 pub use binding::{Binding, OriginBinding, SecureOrigin, TlsBinding};
+pub(crate) use counters::MetricLine;
 pub use counters::{Counted, CounterSource};
 pub use form::{
-    Apply, BinaryFile, CountersFile, DriverFile, EqualFile, KindsFile, KubeApi, KubeService, OriginFile,
-    OwnKubeApi, Parser, Place, ProcessFile, ReadyFile, Serves, Step, Subject, VersionFile,
+    AcceptedFile, Apply, BinaryFile, CountersFile, DriverFile, EqualFile, KindsFile, KubeApi, KubeService,
+    KubernetesFile, OriginFile, OwnKubeApi, Parser, Place, ProcessFile, ReadyFile, RightFile, Serves, Step,
+    Subject, VersionFile, WorkloadFile, WorkloadKind,
 };
+pub use kubernetes::{ClusterRoutes, PodBinding, Workload};
 pub use locate::{Binary, Programs};
 pub use own::read_configuration;
 pub use publish::{Message, Publication};
@@ -224,8 +228,11 @@ impl Driver {
     /// Rejects what is not supported yet, and inconsistent steps.
     fn check(&self) -> Result<(), RigError> {
         let file = &self.file;
-        self.check_steps(&file.steps, &file.processes)?;
-        if file.binary.is_none() {
+        self.check_kubernetes()?;
+        if file.kubernetes.is_none() {
+            self.check_steps(&file.steps, &file.processes)?;
+        }
+        if file.binary.is_none() && file.kubernetes.is_none() {
             return Err(self.wrong("the driver has no `binary`", "add one"));
         }
         self.check_roles(&file.processes, &[Role::Data, Role::Control])?;
@@ -565,7 +572,10 @@ mod tests {
     #[test]
     fn the_built_in_drivers_are_found_and_a_wrong_name_gets_the_nearest() {
         let drivers = Drivers::load(&[]).unwrap();
-        assert_eq!(drivers.names(), ["envoy", "gorouter", "haproxy", "kubegateway", "nginx", "weir"]);
+        assert_eq!(
+            drivers.names(),
+            ["contour", "envoy", "gorouter", "haproxy", "istio", "kubegateway", "nginx", "weir"]
+        );
         let error = drivers.driver("ngnix").unwrap_err();
         assert_eq!(error.to_string(), "unknown driver `ngnix`");
         assert!(error.remedy().contains("did you mean `nginx`"), "{}", error.remedy());

@@ -192,6 +192,7 @@ mod tests {
             binary: Binary { path: "/nowhere".into(), ..Binary::default() },
             config,
             changes: false,
+            pods: None,
             services: BTreeMap::new(),
             addresses: BTreeMap::new(),
             secure_origin: None,

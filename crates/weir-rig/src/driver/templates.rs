@@ -83,6 +83,7 @@ impl<'a> Templates<'a> {
             changes => binding.changes,
             services => binding.services,
             secure_origin => binding.secure_origin.as_ref().map(secure_origin),
+            pods => binding.pods,
             set => driver.settings(&binding.set)?,
             ..of_process(&binding.binary, dir, binding.listen, binding.admin, binding.workers)
         };
@@ -294,7 +295,10 @@ impl Driver {
     }
 
     /// The settings of the driver, overridden by those of the scenario.
-    fn settings(&self, set: &BTreeMap<String, Value>) -> Result<BTreeMap<String, Value>, RigError> {
+    pub(super) fn settings(
+        &self,
+        set: &BTreeMap<String, Value>,
+    ) -> Result<BTreeMap<String, Value>, RigError> {
         settings(&format!("gateway `{}`", self.name), "set", &self.file.settings, set)
     }
 }

@@ -1,9 +1,11 @@
 //! Resources of remote gateways from a Prometheus: CPU, memory and throttling over a phase.
 //!
 //! It uses raw scrapes with their own times, and never `rate()`, which does not know where a phase begins and ends.
+//! [`Pages`] has the same resources from pages of kubelets that weir reads itself.
 
 mod client;
 mod clock;
+mod pages;
 mod phase;
 mod queries;
 mod readings;
@@ -12,6 +14,7 @@ use std::collections::BTreeMap;
 
 pub use client::{Credentials, PrometheusAddress};
 pub use clock::WallClock;
+pub use pages::{ContainerOf, PageClock, Pages};
 pub use queries::{MetricSet, Queries};
 pub use readings::{Account, Readings};
 

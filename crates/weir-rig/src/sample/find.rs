@@ -27,6 +27,16 @@ pub(super) fn of_program(name: &str) -> Vec<i32> {
     found.into_iter().filter(|pid| !own.contains(pid)).collect()
 }
 
+/// The processes of these containers, by the ids that container runtimes write into the names of control groups. Needs no right
+/// over the processes, only that they can be seen.
+pub(super) fn of_containers(ids: &[String]) -> Vec<i32> {
+    let is_of = |stat: &Stat| {
+        let groups = fs::read_to_string(format!("/proc/{}/cgroup", stat.pid)).unwrap_or_default();
+        ids.iter().any(|id| !id.is_empty() && groups.contains(id.as_str()))
+    };
+    stats().iter().filter(|stat| is_of(stat)).map(|stat| stat.pid).collect()
+}
+
 /// The process `pid`, and all below it. The kernel lists the children of each thread; without these lists, all processes of
 /// the host are read.
 pub(super) fn below(pid: i32) -> Vec<i32> {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::find::{below, of_program};
+use super::find::{below, of_containers, of_program};
 use super::group::GroupReader;
 use super::tree::{Members, TreeReader};
 use crate::limits::{CgroupVersion, Group, hierarchy};
@@ -17,6 +17,8 @@ pub enum ProcessSet {
     Process(i32),
     /// Those of this control group and the groups below it, like `/system.slice/nginx.service`.
     Group(PathBuf),
+    /// Those of containers, by the ids that their runtime has given them.
+    Containers(Vec<String>),
 }
 
 /// How they are read.
@@ -31,6 +33,7 @@ impl ProcessSet {
         match self {
             Self::Program(name) => of_program(name),
             Self::Process(pid) => below(*pid),
+            Self::Containers(ids) => of_containers(ids),
             Self::Group(path) => {
                 let reader = group(path).map(|group| GroupReader::open(&group, false));
                 reader.map_or_else(Vec::new, |mut reader| reader.sample().1)
@@ -53,6 +56,10 @@ impl ProcessSet {
                 missing(format!("process of the program `{name}`"))
             }
             Self::Process(pid) if self.processes().is_empty() => missing(format!("process {pid}")),
+            Self::Containers(_) if self.processes().is_empty() => {
+                missing("process of the gateway's containers".into())
+            }
+            Self::Containers(ids) => Ok(SetReader::Tree(TreeReader::of(Members::Containers(ids.clone())))),
             Self::Program(name) => Ok(SetReader::Tree(TreeReader::of(Members::Program(name.clone())))),
             Self::Process(pid) => Ok(SetReader::Tree(TreeReader::of(Members::Below(*pid)))),
         }

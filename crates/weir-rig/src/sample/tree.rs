@@ -16,6 +16,8 @@ pub(crate) enum Members {
     Program(String),
     /// A process and all below it.
     Below(i32),
+    /// Those of containers, by the ids of these.
+    Containers(Vec<String>),
 }
 
 /// Samples after which the processes of a program are looked for again: that reads all processes of the host.
@@ -28,6 +30,7 @@ impl Members {
             Self::Session(leader) => cleanup::members(leader),
             Self::Program(name) => find::of_program(name),
             Self::Below(pid) => find::below(*pid),
+            Self::Containers(ids) => find::of_containers(ids),
         }
     }
 }

@@ -35,6 +35,7 @@ pub(crate) fn binding() -> Binding {
         binary: Binary { path: "/nowhere".into(), ..Binary::default() },
         config: None,
         changes: false,
+        pods: None,
         services: BTreeMap::new(),
         addresses: BTreeMap::new(),
         secure_origin: None,

@@ -16,6 +16,7 @@ use crate::failure::{Exit, Failure};
 
 pub(super) use launch::{Launched, known_of_cluster, launch, node_cpus};
 pub(super) use place::{ClusterArgs, On};
+pub(super) use render::as_yaml;
 
 /// Arguments of `weir k8s`.
 #[derive(Debug, clap::Args)]

@@ -10,10 +10,11 @@ use weir_lab::scenario::Scenario;
 use weir_lab::{Addresses, Overrides, Source, binding, secure_origin, service_binding};
 use weir_results::Role;
 use weir_rig::{
-    Apply, Binary, BinaryFile, Binding, Certificates, Driver, Drivers, KubeApi, KubeService, ProcessSpec,
-    Ready, RenderedService, RigError, Service,
+    Apply, Binary, BinaryFile, Binding, Certificates, Driver, Drivers, KubeApi, KubeService, PodBinding,
+    ProcessSpec, Ready, RenderedService, RigError, Service,
 };
 
+use crate::cmd::k8s;
 use crate::cmd::known::known;
 use crate::cmd::output::{note, print};
 use crate::failure::{Exit, Failure};
@@ -68,6 +69,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     }
     let driver = drivers.driver(&gateway.driver)?;
     let binary = match &gateway.image {
+        _ if driver.kubernetes().is_some() => Binary::default(),
         Some(_) => unlocated(driver, gateway.binary.as_deref()),
         None => binary(driver, gateway.binary.as_deref())?,
     };
@@ -99,9 +101,15 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
         addresses: further,
         services: outputs.collect(),
         secure_origin: secure_origin(&point.scenario, upstream_certificates),
+        pods: driver.kubernetes().map(|_| example_pods()),
         ..binding(&point.scenario, gateway, binary, &addresses, seed)
     };
     let rendered = driver.render(&bound, &args.out)?;
+    if driver.kubernetes().is_some() {
+        let certificates = rendered.credentials.certificates.as_ref();
+        let routes = driver.cluster_routes(&bound, certificates, &args.out)?;
+        write(&args.out, "routes.yaml", &k8s::as_yaml(&routes.objects)?)?;
+    }
     let certificates = rendered.credentials.certificates.as_ref().map(Certificates::paths);
     let certificates = certificates.iter().flatten().collect::<Vec<_>>();
     let manifest = json!({
@@ -199,6 +207,16 @@ fn binary(driver: &Driver, given: Option<&Path>) -> Result<Binary, Failure> {
             Ok(unlocated(driver, given))
         }
         Err(error) => Err(error.into()),
+    }
+}
+
+/// A cluster as templates see it: with the names that a run called `run` would use.
+fn example_pods() -> PodBinding {
+    PodBinding {
+        namespace: "weir-run".into(),
+        run: "run".into(),
+        service: "weir-run-upstream".into(),
+        port: 8080,
     }
 }
 

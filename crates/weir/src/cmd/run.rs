@@ -14,6 +14,7 @@ use std::sync::atomic::AtomicBool;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 use weir_analysis::compare::Comparison;
+use weir_lab::pods::GatewayRights;
 use weir_lab::{
     AgentsOptions, Bench, Ended, Known, LabError, Observer, Overrides, Prepared, Source, Watcher,
 };
@@ -325,7 +326,8 @@ fn go(
     let ended = match args.context() {
         Some(context) => {
             drop(progress);
-            match k8s::launch(run, store, context, &args.cluster)? {
+            let rights = GatewayRights::of(&prepared.checked.scenario, drivers)?;
+            match k8s::launch(run, store, context, &args.cluster, &rights)? {
                 Launched::Detached => return Ok(Exit::Good),
                 Launched::Finished => Ok(Ended::Finished),
                 Launched::Interrupted => Ok(Ended::Interrupted),

@@ -89,8 +89,9 @@ pub(super) struct Containers {
 
 impl Examination {
     pub(super) fn of_this_host(drivers: &Drivers) -> Self {
-        let gateways =
-            drivers.names().into_iter().filter_map(|name| drivers.driver(name).ok()).map(gateway).collect();
+        // Those of a cluster are none of this host.
+        let named = drivers.names().into_iter().filter_map(|name| drivers.driver(name).ok());
+        let gateways = named.filter(|driver| driver.kubernetes().is_none()).map(gateway).collect();
         let mut host = Rig::host_facts();
         let limits = limits(weir_rig::try_limits());
         host.cgroup = Some(limits.cgroup.to_owned());

@@ -293,7 +293,13 @@ mod with_cluster {
         let site = |object: &Value, namespace: &str, is_own: bool| {
             let run = object["metadata"]["labels"][RUN_LABEL].as_str()?;
             let run = run.to_owned();
-            Some(Site { namespace: namespace.to_owned(), is_own, run, image: String::new() })
+            Some(Site {
+                namespace: namespace.to_owned(),
+                is_own,
+                run,
+                image: String::new(),
+                has_samplers: false,
+            })
         };
         let label = RUN_LABEL;
         let mut sites: Vec<Site> = match &args.namespace {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use weir_kube::{Cluster, Context, Object};
-use weir_lab::pods::{Ending, Pods, Results, Site};
+use weir_lab::pods::{Ending, PodHost, Pods, Results, Site};
 use weir_lab::{AgentsOptions, Bench, Ended, Observer, Progress};
 use weir_results::{Cell, CellKey, Measurement, Run, Store, read_archive};
 use weir_rig::{Binary, Drivers, ImageName, Programs};
@@ -37,6 +37,7 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
         is_own: variable("WEIR_OWN_NAMESPACE")? == "true",
         run: variable("WEIR_RUN")?,
         image: variable("WEIR_IMAGE")?,
+        has_samplers: variable("WEIR_SAMPLERS")? == "true",
     };
     let address: IpAddr = variable("WEIR_POD_ADDRESS")?
         .parse()
@@ -59,6 +60,10 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
             message: failure.problem.message.clone(),
             remedy: failure.problem.remedy.clone(),
         },
+    };
+    let ending = match pods.restore() {
+        Ok(()) => ending,
+        Err(error) => Ending { is_finished: false, message: error.message, remedy: error.remedy },
     };
     let run = Store::open_existing(&database).ok().and_then(|store| store.run(&site.run).ok());
     results.keep_end(run.as_ref(), &ending).map_err(|error| failed(error.message))?;

@@ -1,6 +1,7 @@
 //! `weir run --on k8s`: starts the coordinator of a run in its cluster, and follows it.
 
 use weir_lab::Known;
+use weir_lab::pods::GatewayRights;
 use weir_results::{Cell, Run, Store, write_archive};
 use weir_rig::Drivers;
 
@@ -43,6 +44,7 @@ pub(in crate::cmd) fn launch(
     _: &mut Store,
     _: Option<&str>,
     _: &ClusterArgs,
+    _: &GatewayRights,
 ) -> Result<Launched, Failure> {
     Err(super::without_feature())
 }
@@ -56,7 +58,7 @@ mod with_cluster {
     use std::time::Duration;
 
     use weir_kube::{Cluster, Context, KubeError, Object, Selected};
-    use weir_lab::pods::{Results, Site, coordinator_manifests, namespace_manifest};
+    use weir_lab::pods::{Results, Site, coordinator_manifests, grant_manifests, namespace_manifest};
 
     use super::*;
     use crate::cmd::k8s::attach::{Attached, follow};
@@ -94,6 +96,7 @@ mod with_cluster {
         store: &mut Store,
         context: Option<&str>,
         args: &ClusterArgs,
+        rights: &GatewayRights,
     ) -> Result<Launched, Failure> {
         let cluster = Arc::new(connect(context)?);
         let kept = match store.runs()?.iter().any(|kept| kept.id == run.id) {
@@ -110,8 +113,9 @@ mod with_cluster {
         };
         let site = args.site(&run.id, !is_there);
         let results = Results::new(Arc::clone(&cluster), site.clone());
+        let mut uid = None;
         if site.is_own {
-            cluster.create(&namespace_manifest(&site)).map_err(|error| {
+            let made = cluster.create(&namespace_manifest(&site)).map_err(|error| {
                 let mut failure = told(&error);
                 if error.is_forbidden() {
                     failure.problem.remedy =
@@ -120,8 +124,14 @@ mod with_cluster {
                 }
                 failure
             })?;
+            uid = made["metadata"]["uid"].as_str().map(str::to_owned);
         }
-        let started = cluster.apply(&coordinator_manifests(&site, &archive, &[]), PATIENCE);
+        let mut manifests = match args.grant {
+            true => grant_manifests(&site, rights, uid.as_deref()),
+            false => Vec::new(),
+        };
+        manifests.extend(coordinator_manifests(&site, &archive, rights));
+        let started = cluster.apply(&manifests, PATIENCE);
         if let Err(error) = started {
             // Nothing stays of a run that could not begin.
             let _ = results.clean();

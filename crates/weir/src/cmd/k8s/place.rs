@@ -48,6 +48,14 @@ pub(in crate::cmd) struct ClusterArgs {
     /// With k8s: image that contains weir; weir-gateway comes from the image `weir-gateway` beside it
     #[arg(long, value_name = "IMAGE", value_parser = image, default_value_t = own_image())]
     pub(in crate::cmd) image: String,
+    /// With k8s: let the run change limits of gateways that are in the cluster already, restart their pods, and read
+    /// CPU and memory from the kubelets, by Roles that go with the run. Your own rights must include these
+    #[arg(long)]
+    pub(in crate::cmd) grant: bool,
+    /// With k8s: start an agent on the node of each gateway that is in the cluster already, which sees the processes of
+    /// that node (hostPID) and reads CPU and memory ten times a second; the kubelet has values each 10 to 20 s
+    #[arg(long)]
+    pub(in crate::cmd) samplers: bool,
     /// With k8s: return once the run has started; `weir k8s attach` follows it
     #[arg(long)]
     pub(in crate::cmd) detach: bool,
@@ -68,6 +76,8 @@ impl ClusterArgs {
             ("--agents", self.agents.is_some()),
             ("--namespace", self.namespace.is_some()),
             ("--detach", self.detach),
+            ("--grant", self.grant),
+            ("--samplers", self.samplers),
             ("--image", self.image != own_image()),
         ];
         flags.into_iter().find(|(_, is_given)| *is_given).map(|(flag, _)| flag)
@@ -86,6 +96,7 @@ impl ClusterArgs {
             is_own,
             run: id.to_owned(),
             image: self.image.clone(),
+            has_samplers: self.samplers,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! `weir k8s render`: the manifests that start a run.
 
-use weir_lab::pods::{coordinator_manifests, namespace_manifest};
+use serde_json::Value;
+use weir_lab::pods::{GatewayRights, coordinator_manifests, grant_manifests, namespace_manifest};
 use weir_lab::{Overrides, Source};
 use weir_rig::{Drivers, Programs};
 
@@ -50,13 +51,23 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     }
     let run = weir_lab::new_run(&prepared, std::env::args().collect());
     let site = args.cluster.site(&run.id, args.cluster.namespace.is_none());
+    let rights = GatewayRights::of(&prepared.checked.scenario, &drivers)?;
     let namespace = site.is_own.then(|| namespace_manifest(&site));
-    let manifests = namespace.into_iter().chain(coordinator_manifests(&site, &archive_of(&run, &[])?, &[]));
-    for manifest in manifests {
-        let text = serde_saphyr::to_string(&manifest).map_err(|error| {
-            Failure::environment(format!("cannot print a manifest: {error}"), "report this as a bug")
-        })?;
-        print(format_args!("---\n{}", text.trim_end()));
-    }
+    let granted = if args.cluster.grant { grant_manifests(&site, &rights, None) } else { Vec::new() };
+    let manifests = coordinator_manifests(&site, &archive_of(&run, &[])?, &rights);
+    let manifests = namespace.into_iter().chain(granted).chain(manifests);
+    print(as_yaml(&manifests.collect::<Vec<_>>())?.trim_end());
     Ok(Exit::Good)
+}
+
+/// Manifests as a stream of YAML documents.
+pub(in crate::cmd) fn as_yaml(manifests: &[Value]) -> Result<String, Failure> {
+    let mut all = String::new();
+    for manifest in manifests {
+        let text = serde_saphyr::to_string(manifest).map_err(|error| {
+            Failure::environment(format!("cannot write a manifest: {error}"), "report this as a bug")
+        })?;
+        all.push_str(&format!("---\n{}\n", text.trim_end()));
+    }
+    Ok(all)
 }

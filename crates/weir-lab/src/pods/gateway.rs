@@ -1,0 +1,513 @@
+//! Gateways that run in the cluster already: their routes, their limits and their pods. Every field that weir changes is
+//! recorded in the namespace of the run before, and put back at the end, or by `weir k8s clean`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use weir_kube::{Cluster, KubeError, Object, PodState, Selected, pod_state};
+use weir_results::PartImage;
+use weir_rig::{AcceptedFile, Limits, Workload};
+
+use super::cluster::refused;
+use super::site::cpu_quantity;
+use super::{PlacedPod, PlacedPods, PodError, Site};
+
+/// How long a workload may take to have fresh pods.
+const ROLLOUT_MAX: Duration = Duration::from_secs(180);
+/// How long objects may take to be accepted.
+const ACCEPTED_MAX: Duration = Duration::from_secs(120);
+/// How often the cluster is asked meanwhile.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// What a rollout writes into a pod template, so that its pods are fresh.
+const RESTARTED: &str = "weir/restarted-at";
+
+/// The ConfigMap with what is to be put back.
+const RECORD: &str = "changes";
+const RECORD_KEY: &str = "changes.json";
+
+/// What a run has changed outside of its own objects.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Changes {
+    /// The resources that containers had before.
+    workloads: Vec<Before>,
+    /// The objects of routes: group and version, kind, namespace, name.
+    objects: BTreeSet<(String, String, String, String)>,
+}
+
+/// A container of a workload, as it was.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Before {
+    kind: String,
+    namespace: String,
+    name: String,
+    container: String,
+    resources: Value,
+}
+
+impl Before {
+    fn object(&self) -> Object {
+        Object::new("apps/v1", &self.kind, &self.namespace, &self.name)
+    }
+}
+
+/// The gateways of a cluster that a run uses.
+#[derive(Debug)]
+pub struct ClusterGateways {
+    cluster: Arc<Cluster>,
+    site: Site,
+    changes: Mutex<Changes>,
+    /// The objects that are applied, by gateway, so that equal ones are applied once.
+    applied: Mutex<BTreeMap<String, Vec<Value>>>,
+}
+
+impl ClusterGateways {
+    /// Those of the run of `site`.
+    pub fn new(cluster: Arc<Cluster>, site: Site) -> Self {
+        Self { cluster, site, changes: Mutex::default(), applied: Mutex::default() }
+    }
+
+    /// Applies the routes of `gateway`, removes those that it no longer has, and waits until they are accepted.
+    ///
+    /// # Errors
+    /// [`PodError`] if the API refuses them, or they are not accepted.
+    pub fn put_routes(
+        &self,
+        gateway: &str,
+        objects: &[Value],
+        accepted: Option<&AcceptedFile>,
+    ) -> Result<(), PodError> {
+        let labelled: Vec<Value> =
+            objects.iter().map(|object| self.labelled(object)).collect::<Result<_, _>>()?;
+        let mut applied = self.applied.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = applied.remove(gateway).unwrap_or_default();
+        if before != labelled {
+            self.record(|changes| changes.objects.extend(labelled.iter().filter_map(key_of)))?;
+            let kept: BTreeSet<_> = labelled.iter().filter_map(key_of).collect();
+            let gone: Vec<Value> = before
+                .into_iter()
+                .filter(|object| key_of(object).is_none_or(|key| !kept.contains(&key)))
+                .collect();
+            self.cluster.delete(&gone).map_err(|error| refused(&error))?;
+            self.cluster.apply(&labelled, Duration::from_secs(10)).map_err(|error| {
+                let mut refused = refused(&error);
+                if !error.is_forbidden() {
+                    refused.remedy = format!("check that the kinds that {gateway} needs are installed");
+                }
+                refused
+            })?;
+        }
+        if let Some(accepted) = accepted {
+            self.await_accepted(gateway, accepted)?;
+        }
+        applied.insert(gateway.to_owned(), labelled);
+        Ok(())
+    }
+
+    /// The object with the labels of the run, and owned by its namespace where it lies outside of it.
+    fn labelled(&self, object: &Value) -> Result<Value, PodError> {
+        let mut object = object.clone();
+        for (label, value) in self.site.labels().as_object().into_iter().flatten() {
+            object["metadata"]["labels"][label] = value.clone();
+        }
+        let is_elsewhere = object["metadata"]["namespace"] != self.site.namespace.as_str();
+        if is_elsewhere && self.site.is_own {
+            // It goes with the namespace of the run, even if nobody is left to remove it.
+            let namespace = Object::global("v1", "Namespace", &self.site.namespace);
+            let found = self.cluster.get(&namespace).map_err(|error| refused(&error))?;
+            let uid = found.map(|of| of["metadata"]["uid"].clone()).unwrap_or_default();
+            object["metadata"]["ownerReferences"] = json!([{
+                "apiVersion": "v1",
+                "kind": "Namespace",
+                "name": self.site.namespace,
+                "uid": uid,
+            }]);
+        }
+        Ok(object)
+    }
+
+    fn await_accepted(&self, gateway: &str, accepted: &AcceptedFile) -> Result<(), PodError> {
+        let AcceptedFile { api_version, kind, condition } = accepted;
+        let selected = Selected::new(api_version, kind, &self.site.namespace, &self.site.selector());
+        let deadline = Instant::now() + ACCEPTED_MAX;
+        loop {
+            let objects = self.cluster.list(&selected).map_err(|error| refused(&error))?;
+            let Some((name, why)) = objects.iter().find_map(|object| {
+                let why = lacks(object, condition)?;
+                Some((object["metadata"]["name"].as_str().unwrap_or_default().to_owned(), why))
+            }) else {
+                return Ok(());
+            };
+            if Instant::now() >= deadline {
+                let message = format!("{gateway}: {kind} {name} is not {condition}: {why}");
+                return Err(PodError::new("never-ready", message, "see its status: kubectl describe"));
+            }
+            thread::sleep(LOOK_EVERY);
+        }
+    }
+
+    /// Gives the workload `limits` and fresh pods, and waits until all of them run.
+    ///
+    /// # Errors
+    /// [`PodError`] if it does not exist, or its pods do not get ready.
+    pub fn restart(&self, part: &str, workload: &Workload, limits: Limits) -> Result<PlacedPods, PodError> {
+        let object = Object::new("apps/v1", workload.kind.name(), &workload.namespace, &workload.name);
+        let found = self.cluster.get(&object).map_err(|error| lacking(&error, &workload.namespace))?;
+        let found = found.ok_or_else(|| {
+            let message = format!(
+                "{part}: namespace {} has no {} {}",
+                workload.namespace,
+                workload.kind.name(),
+                workload.name
+            );
+            let remedy = "install the gateway, or name its workload: --set gateways.NAME.set={namespace: .., data: ..}";
+            PodError::new("binary-missing", message, remedy)
+        })?;
+        let mut notes = Vec::new();
+        let changed = self.change(&object, &found, workload, limits);
+        let is_changed = match changed {
+            Ok(()) => true,
+            Err(error) if error.is_forbidden() => {
+                notes.push(format!(
+                    "weir may not change {} {}/{}: its limits are not those of the scenario, and repeats have the same \
+                     processes ({error})",
+                    workload.kind.name(),
+                    workload.namespace,
+                    workload.name
+                ));
+                false
+            }
+            Err(error) => return Err(refused(&error)),
+        };
+        let pods = self.await_rollout(part, &object, workload)?;
+        let mut placed = PlacedPods { notes, limits_applied: is_changed, ..pods };
+        if !is_changed {
+            placed.limits_applied = limits == Limits::default() || limits == placed.limits;
+        }
+        Ok(placed)
+    }
+
+    /// Patches limits and the mark of a restart, after a record of what was there.
+    fn change(
+        &self,
+        object: &Object,
+        found: &Value,
+        workload: &Workload,
+        limits: Limits,
+    ) -> Result<(), KubeError> {
+        let resources =
+            container_of(&found["spec"]["template"]["spec"], &workload.container)["resources"].clone();
+        let before = Before {
+            kind: object.kind.clone(),
+            namespace: workload.namespace.clone(),
+            name: workload.name.clone(),
+            container: workload.container.clone(),
+            resources,
+        };
+        self.try_record(|changes| {
+            if !changes.workloads.iter().any(|known| known.object() == *object) {
+                changes.workloads.push(before);
+            }
+        })?;
+        let mut container = json!({ "name": workload.container });
+        if limits.cpus.is_some() || limits.memory_bytes.is_some() {
+            let mut wanted = json!({});
+            if let Some(cpus) = limits.cpus {
+                wanted["cpu"] = json!(cpu_quantity(cpus));
+            }
+            if let Some(bytes) = limits.memory_bytes {
+                wanted["memory"] = json!(bytes.to_string());
+            }
+            // Requests beyond the limits would be refused, and absent ones become the limits, which leave no room for the pod
+            // that comes before the old one goes.
+            let requests = json!({ "cpu": "10m", "memory": "32Mi" });
+            container["resources"] = json!({ "limits": wanted, "requests": requests });
+        }
+        let now = weir_rig::mono_ns();
+        let change = json!({ "spec": { "template": {
+            "metadata": { "annotations": { RESTARTED: format!("{}-{now}", self.site.run) } },
+            "spec": { "containers": [container] },
+        } } });
+        self.cluster.patch(object, &change).map(drop)
+    }
+
+    fn await_rollout(
+        &self,
+        part: &str,
+        object: &Object,
+        workload: &Workload,
+    ) -> Result<PlacedPods, PodError> {
+        let deadline = Instant::now() + ROLLOUT_MAX;
+        loop {
+            let found = self.cluster.get(object).map_err(|error| refused(&error))?.unwrap_or_default();
+            let labels = found["spec"]["selector"]["matchLabels"].as_object().cloned().unwrap_or_default();
+            let labels: Vec<String> = labels
+                .iter()
+                .map(|(name, value)| format!("{name}={}", value.as_str().unwrap_or_default()))
+                .collect();
+            let selected = Selected::new("v1", "Pod", &workload.namespace, &labels.join(","));
+            let pods = self.cluster.list(&selected).map_err(|error| lacking(&error, &workload.namespace))?;
+            // Pods of before may take minutes to drain; they get no load.
+            let live: Vec<&Value> =
+                pods.iter().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null()).collect();
+            let why = match is_rolled_out(&found) {
+                Ok(()) => match placed(&live, workload) {
+                    Some(placed) => return Ok(placed),
+                    None => "its pods are not ready".to_owned(),
+                },
+                Err(why) => why,
+            };
+            if Instant::now() >= deadline {
+                let failure = live.iter().find_map(|pod| match pod_state(pod) {
+                    PodState::Failed(failure) => Some(format!(
+                        "pod {}: {failure}",
+                        pod["metadata"]["name"].as_str().unwrap_or_default()
+                    )),
+                    _ => None,
+                });
+                let message = format!(
+                    "{part}: {} {}/{} has no fresh pods after {} s: {}",
+                    object.kind,
+                    workload.namespace,
+                    workload.name,
+                    ROLLOUT_MAX.as_secs(),
+                    failure.unwrap_or(why)
+                );
+                let remedy = "see its pods: kubectl describe; the limits of before are put back";
+                return Err(PodError::new("never-ready", message, remedy));
+            }
+            thread::sleep(LOOK_EVERY);
+        }
+    }
+
+    fn record(&self, change: impl FnOnce(&mut Changes)) -> Result<(), PodError> {
+        self.try_record(change).map_err(|error| refused(&error))
+    }
+
+    /// Writes what is about to be changed.
+    fn try_record(&self, change: impl FnOnce(&mut Changes)) -> Result<(), KubeError> {
+        let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = changes.clone();
+        change(&mut changes);
+        if *changes == before {
+            return Ok(());
+        }
+        let record = json!({
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": self.site.metadata(&self.site.name(RECORD)),
+            "data": { RECORD_KEY: serde_json::to_string(&*changes).unwrap_or_default() },
+        });
+        self.cluster.apply(&[record], Duration::ZERO)
+    }
+
+    /// Puts back what the run has changed, and removes its routes. A second call does nothing.
+    ///
+    /// # Errors
+    /// [`PodError`] with what could not be put back. The record of it stays.
+    pub fn restore(&self) -> Result<(), PodError> {
+        restore(&self.cluster, &self.site)
+    }
+}
+
+/// Puts back what the run of `site` has changed, as its record says.
+///
+/// # Errors
+/// [`PodError`] with what could not be put back. The record stays then.
+pub(super) fn restore(cluster: &Cluster, site: &Site) -> Result<(), PodError> {
+    let record = Object::new("v1", "ConfigMap", &site.namespace, &site.name(RECORD));
+    let Some(found) = cluster.get(&record).map_err(|error| refused(&error))? else { return Ok(()) };
+    let text = found["data"][RECORD_KEY].as_str().unwrap_or_default();
+    let changes: Changes = serde_json::from_str(text).map_err(|error| {
+        let message = format!("ConfigMap {}: {error}", record.name);
+        PodError::new("kubernetes", message, "see the resources of the gateway's workloads yourself")
+    })?;
+    for before in &changes.workloads {
+        let Before { container, resources, .. } = before;
+        let mut put = json!({ "$patch": "replace" });
+        for (key, value) in resources.as_object().into_iter().flatten() {
+            put[key] = value.clone();
+        }
+        let change = json!({ "spec": { "template": {
+            "metadata": { "annotations": { RESTARTED: Value::Null } },
+            "spec": { "containers": [{ "name": container, "resources": put }] },
+        } } });
+        match cluster.patch(&before.object(), &change) {
+            // Who has removed the workload meanwhile has removed the change.
+            Err(KubeError::Refused { status: Some(404), .. }) | Ok(_) => {}
+            Err(error) => return Err(refused(&error)),
+        }
+    }
+    let manifest = |(api_version, kind, namespace, name): &(String, String, String, String)| json!({ "apiVersion": api_version, "kind": kind, "metadata": { "namespace": namespace, "name": name } });
+    let objects: Vec<Value> = changes.objects.iter().map(manifest).collect();
+    cluster.delete(&objects).map_err(|error| refused(&error))?;
+    cluster.remove(&record, Duration::ZERO).map_err(|error| refused(&error))
+}
+
+/// What tells an object from others.
+fn key_of(object: &Value) -> Option<(String, String, String, String)> {
+    let Object { api_version, kind, namespace, name } = Object::of(object)?;
+    Some((api_version, kind, namespace.unwrap_or_default(), name))
+}
+
+/// Why the condition of an object is not `True`; `None` if it is.
+fn lacks(object: &Value, condition: &str) -> Option<String> {
+    let conditions = object["status"]["conditions"].as_array();
+    let found = conditions.into_iter().flatten().find(|of| of["type"] == condition);
+    match found {
+        Some(found) if found["status"] == "True" => None,
+        Some(found) => {
+            let errors = found["errors"].as_array().into_iter().flatten();
+            let details: Vec<&str> = errors.filter_map(|error| error["message"].as_str()).collect();
+            let message = found["message"].as_str().unwrap_or("its condition is not True");
+            Some([&[message], &details[..]].concat().join("; "))
+        }
+        None => Some("nothing has looked at it yet; is the control plane running?".into()),
+    }
+}
+
+/// Whether all pods of a Deployment or DaemonSet are those of its present template; the error says what is missing.
+fn is_rolled_out(object: &Value) -> Result<(), String> {
+    let number = |pointer: &str| object.pointer(pointer).and_then(Value::as_i64).unwrap_or(0);
+    if number("/status/observedGeneration") < number("/metadata/generation") {
+        return Err("its controller has not seen the change".into());
+    }
+    let (wanted, updated, available) = match object["kind"].as_str() {
+        Some("DaemonSet") => (
+            number("/status/desiredNumberScheduled"),
+            number("/status/updatedNumberScheduled"),
+            number("/status/numberAvailable"),
+        ),
+        _ => (
+            object.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(1),
+            number("/status/updatedReplicas"),
+            number("/status/availableReplicas"),
+        ),
+    };
+    match updated >= wanted && available >= wanted && wanted > 0 {
+        true => Ok(()),
+        false => Err(format!("{updated} of {wanted} pods are fresh, {available} available")),
+    }
+}
+
+/// The pods of a workload that is rolled out; `None` as long as one has no address.
+fn placed(pods: &[&Value], workload: &Workload) -> Option<PlacedPods> {
+    let mut placed = PlacedPods::default();
+    for pod in pods {
+        let PodState::Running(address) = pod_state(pod) else { return None };
+        let text =
+            |pointer: &str| pod.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let status = |list: &str| pod["status"][list].as_array().cloned().unwrap_or_default();
+        let statuses = status("containerStatuses");
+        let of = statuses.iter().find(|of| of["name"] == workload.container.as_str())?;
+        let container_id = of["containerID"].as_str().unwrap_or_default();
+        placed.pods.push(PlacedPod {
+            name: text("/metadata/name"),
+            address,
+            node_address: text("/status/hostIP").parse().ok()?,
+            node: text("/spec/nodeName"),
+            container_id: container_id.rsplit('/').next().unwrap_or_default().to_owned(),
+        });
+        let image_id = of["imageID"].as_str().unwrap_or_default();
+        let id = image_id.rsplit_once('@').map_or(image_id, |(_, digest)| digest).to_owned();
+        let container = container_of(&pod["spec"], &workload.container);
+        let name = container["image"].as_str().unwrap_or_default().to_owned();
+        placed.image = Some(PartImage { name, id, digest: None, engine: "Kubernetes".into() });
+        placed.limits = Limits {
+            cpus: container["resources"]["limits"]["cpu"].as_str().and_then(cores),
+            memory_bytes: container["resources"]["limits"]["memory"].as_str().and_then(bytes),
+        };
+    }
+    (!placed.pods.is_empty()).then_some(placed)
+}
+
+fn container_of(pod_spec: &Value, name: &str) -> Value {
+    let containers = pod_spec["containers"].as_array();
+    containers.into_iter().flatten().find(|of| of["name"] == name).cloned().unwrap_or_default()
+}
+
+/// `500m`, `2` or `0.5` as cores.
+fn cores(quantity: &str) -> Option<f64> {
+    match quantity.strip_suffix('m') {
+        Some(thousandths) => thousandths.parse::<f64>().ok().map(|of| of / 1000.0),
+        None => quantity.parse().ok(),
+    }
+}
+
+/// `512Mi`, `1G` or a plain number as bytes.
+fn bytes(quantity: &str) -> Option<u64> {
+    let split = quantity.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(quantity.len());
+    let (number, unit) = quantity.split_at(split);
+    let factor = match unit {
+        "" => 1,
+        "k" => 1_000,
+        "M" => 1_000_000,
+        "G" => 1_000_000_000,
+        "Ki" => 1 << 10,
+        "Mi" => 1 << 20,
+        "Gi" => 1 << 30,
+        _ => return None,
+    };
+    number.parse::<f64>().ok().map(|number| (number * f64::from(factor)) as u64)
+}
+
+/// A right in the gateway's own namespace is missing.
+fn lacking(error: &KubeError, namespace: &str) -> PodError {
+    let mut refused = refused(error);
+    if error.is_forbidden() {
+        refused.remedy = format!(
+            "let weir look at the gateway in namespace {namespace}: add --grant, or apply the Role that \
+             `weir k8s render SCENARIO --grant` prints"
+        );
+    }
+    refused
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantities_are_read() {
+        assert_eq!(
+            (cores("500m"), cores("2"), cores("0.5"), cores("x")),
+            (Some(0.5), Some(2.0), Some(0.5), None)
+        );
+        assert_eq!(
+            (bytes("512Mi"), bytes("1G"), bytes("7")),
+            (Some(512 << 20), Some(1_000_000_000), Some(7))
+        );
+        assert_eq!(bytes("1Ti"), None);
+    }
+
+    #[test]
+    fn rollouts_are_over_once_all_pods_are_fresh() {
+        let deployment = |generation: i64, updated: i64, available: i64| {
+            json!({ "kind": "Deployment", "metadata": { "generation": 2 }, "spec": { "replicas": 2 }, "status": {
+                "observedGeneration": generation, "updatedReplicas": updated, "availableReplicas": available } })
+        };
+        assert_eq!(is_rolled_out(&deployment(2, 2, 2)), Ok(()));
+        assert_eq!(is_rolled_out(&deployment(1, 2, 2)), Err("its controller has not seen the change".into()));
+        assert_eq!(is_rolled_out(&deployment(2, 1, 2)), Err("1 of 2 pods are fresh, 2 available".into()));
+        let daemons = json!({ "kind": "DaemonSet", "metadata": { "generation": 1 }, "status": {
+            "observedGeneration": 1, "desiredNumberScheduled": 1, "updatedNumberScheduled": 1, "numberAvailable": 0 } });
+        assert_eq!(is_rolled_out(&daemons), Err("1 of 1 pods are fresh, 0 available".into()));
+    }
+
+    #[test]
+    fn conditions_say_what_is_wrong() {
+        let proxy = |conditions: Value| json!({ "status": { "conditions": conditions } });
+        assert_eq!(lacks(&proxy(json!([{ "type": "Valid", "status": "True" }])), "Valid"), None);
+        let wrong = json!([{ "type": "Valid", "status": "False", "message": "At least one error present",
+            "errors": [{ "message": "Spec.VirtualHost.TLS Secret not found" }] }]);
+        assert_eq!(
+            lacks(&proxy(wrong), "Valid").unwrap(),
+            "At least one error present; Spec.VirtualHost.TLS Secret not found"
+        );
+        assert!(lacks(&json!({}), "Valid").unwrap().starts_with("nothing has looked at it yet"));
+    }
+}

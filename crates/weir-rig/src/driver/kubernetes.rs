@@ -1,0 +1,140 @@
+//! Gateways that run in a cluster already: their routes as objects, and the workloads that they are.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use minijinja::context;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::action::manifests;
+use super::form::{AcceptedFile, KubernetesFile, Step, WorkloadFile, WorkloadKind};
+use super::templates::{Templates, environment, template_error};
+use super::{Binding, Driver};
+use crate::{Certificates, RigError};
+
+/// What templates get of the cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct PodBinding {
+    /// The namespace of the run.
+    pub namespace: String,
+    /// The run, as objects are named after it.
+    pub run: String,
+    /// The Service of the upstream, in that namespace.
+    pub service: String,
+    /// The port of that Service.
+    pub port: u16,
+}
+
+/// A workload of a gateway.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Workload {
+    /// Its kind.
+    pub kind: WorkloadKind,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// The container that counts.
+    pub container: String,
+}
+
+/// The routes of a gateway in a cluster, and where it runs.
+#[derive(Clone, Debug)]
+pub struct ClusterRoutes {
+    /// The objects, in the order in which they are applied.
+    pub objects: Vec<Value>,
+    /// What they must be before there is load.
+    pub accepted: Option<AcceptedFile>,
+    /// The workload that load passes through.
+    pub data: Workload,
+    /// The workload that configures it.
+    pub control: Option<Workload>,
+}
+
+impl WorkloadKind {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Deployment => "Deployment",
+            Self::DaemonSet => "DaemonSet",
+        }
+    }
+}
+
+impl Driver {
+    /// How it is measured in a cluster where it runs already, if it is.
+    pub fn kubernetes(&self) -> Option<&KubernetesFile> {
+        self.file.kubernetes.as_ref()
+    }
+
+    /// Rejects a part `kubernetes` that contradicts the rest of the file.
+    pub(super) fn check_kubernetes(&self) -> Result<(), RigError> {
+        let Some(of) = &self.file.kubernetes else { return Ok(()) };
+        if !self.file.processes.is_empty() || self.file.binary.is_some() {
+            let message = "a gateway that runs in a cluster has no `binary` and no `processes`";
+            return Err(self.wrong(message, "remove them, or remove `kubernetes`"));
+        }
+        self.check_template(&of.routes)?;
+        let is_allowed = |step: &&Step| !matches!(step, Step::Certificate { .. });
+        match self.file.steps.iter().find(is_allowed) {
+            None => Ok(()),
+            Some(step) => Err(self.unsupported(format!("the step `{}` beside `kubernetes`", step.name()))),
+        }
+    }
+
+    /// The names of its workloads by namespace, with `set` over its settings. The first namespace is that of the data plane.
+    ///
+    /// # Errors
+    /// [`RigError::Driver`] if it has no such setting; [`RigError::Render`] for an invalid template.
+    pub fn cluster_workloads(
+        &self,
+        set: &BTreeMap<String, Value>,
+    ) -> Result<Vec<(String, Vec<String>)>, RigError> {
+        let Some(of) = &self.file.kubernetes else { return Ok(Vec::new()) };
+        let values = context! { set => self.settings(set)? };
+        let text = |text: &String| {
+            environment().render_str(text, &values).map_err(|error| template_error(&self.place, &error))
+        };
+        let mut found: Vec<(String, Vec<String>)> = Vec::new();
+        for workload in [Some(&of.data), of.control.as_ref()].into_iter().flatten() {
+            let (namespace, name) = (text(&workload.namespace)?, text(&workload.name)?);
+            match found.iter_mut().find(|(known, _)| *known == namespace) {
+                Some((_, names)) => names.push(name),
+                None => found.push((namespace, vec![name])),
+            }
+        }
+        Ok(found)
+    }
+
+    /// Its routes as objects; `certificates` are those that [`Driver::render`] has made.
+    ///
+    /// # Errors
+    /// [`RigError::Render`] or [`RigError::Driver`] for an invalid template, or a driver without the part `kubernetes`.
+    pub fn cluster_routes(
+        &self,
+        binding: &Binding,
+        certificates: Option<&Certificates>,
+        dir: &Path,
+    ) -> Result<ClusterRoutes, RigError> {
+        let Some(of) = &self.file.kubernetes else {
+            return Err(self.wrong("the driver has no part `kubernetes`", "add one"));
+        };
+        let templates = Templates::of_gateway(self, binding, certificates, dir)?;
+        let workload = |file: &WorkloadFile| -> Result<Workload, RigError> {
+            let text = |text: &String| templates.text("kubernetes", text);
+            Ok(Workload {
+                kind: file.kind,
+                namespace: text(&file.namespace)?,
+                name: text(&file.name)?,
+                container: text(&file.container)?,
+            })
+        };
+        Ok(ClusterRoutes {
+            objects: manifests(&of.routes, &templates.file(&of.routes)?)?,
+            accepted: of.accepted.clone(),
+            data: workload(&of.data)?,
+            control: of.control.as_ref().map(workload).transpose()?,
+        })
+    }
+}
