@@ -388,7 +388,9 @@ fn is_rolled_out(object: &Value) -> Result<(), String> {
             number("/status/availableReplicas"),
         ),
     };
+    let old = number("/status/replicas") - number("/status/updatedReplicas");
     match updated >= wanted && available >= wanted && wanted > 0 {
+        true if old > 0 => Err(format!("{old} pods of before are still there")),
         true => Ok(()),
         false => Err(format!("{updated} of {wanted} pods are fresh, {available} available")),
     }
@@ -488,11 +490,15 @@ mod tests {
     fn rollouts_are_over_once_all_pods_are_fresh() {
         let deployment = |generation: i64, updated: i64, available: i64| {
             json!({ "kind": "Deployment", "metadata": { "generation": 2 }, "spec": { "replicas": 2 }, "status": {
-                "observedGeneration": generation, "updatedReplicas": updated, "availableReplicas": available } })
+                "observedGeneration": generation, "replicas": 2, "updatedReplicas": updated,
+                "availableReplicas": available } })
         };
         assert_eq!(is_rolled_out(&deployment(2, 2, 2)), Ok(()));
         assert_eq!(is_rolled_out(&deployment(1, 2, 2)), Err("its controller has not seen the change".into()));
         assert_eq!(is_rolled_out(&deployment(2, 1, 2)), Err("1 of 2 pods are fresh, 2 available".into()));
+        let mut surging = deployment(2, 2, 2);
+        surging["status"]["replicas"] = json!(3);
+        assert_eq!(is_rolled_out(&surging), Err("1 pods of before are still there".into()));
         let daemons = json!({ "kind": "DaemonSet", "metadata": { "generation": 1 }, "status": {
             "observedGeneration": 1, "desiredNumberScheduled": 1, "updatedNumberScheduled": 1, "numberAvailable": 0 } });
         assert_eq!(is_rolled_out(&daemons), Err("1 of 1 pods are fresh, 0 available".into()));
