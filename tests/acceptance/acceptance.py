@@ -17,6 +17,7 @@ import added_latency
 import agents
 import arrivals
 import capacity
+import cluster
 import comparing
 import matrix
 import noisy_hosts
@@ -54,6 +55,8 @@ def main():
     named = [(check.__name__, check) for check in (*whole_runs.CHECKS, *verdicts.CHECKS, *arrivals.CHECKS, *other_tools.CHECKS, *capacity.CHECKS, *robustness.CHECKS, *remote.CHECKS, *added_latency.CHECKS, *comparing.CHECKS, *noisy_hosts.CHECKS, *agents.CHECKS)]
     # In no registry: asked for by name, or where they are.
     found = [check for program, check in services.CHECKS.items() if arguments.only or shutil.which(program)]
+    # It builds Kubernetes, Contour and Istio the first time.
+    found += cluster.CHECKS if arguments.only else []
     named += [(check.__name__, check) for check in found]
     checks = [(name, check) for name, check in named if wanted(name)]
     rows = [row for row in matrix.rows() if wanted(row.name)]

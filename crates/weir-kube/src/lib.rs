@@ -76,7 +76,12 @@ pub enum KubeError {
 impl KubeError {
     /// Whether the API refused the request because the caller lacks a right.
     pub fn is_forbidden(&self) -> bool {
-        matches!(self, Self::Refused { status: Some(401 | 403), .. })
+        matches!(self, Self::Refused { status: Some(401 | 403), .. }) && !self.is_over_quota()
+    }
+
+    /// Whether a ResourceQuota of the namespace does not allow the object.
+    pub fn is_over_quota(&self) -> bool {
+        matches!(self, Self::Refused { status: Some(403), why, .. } if why.contains("exceeded quota"))
     }
 
     /// Whether the object exists already, or a change of somebody else came first.

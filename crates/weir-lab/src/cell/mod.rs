@@ -57,7 +57,7 @@ use crate::watch::Watcher;
 use crate::{LabError, clock, plan};
 
 /// What is said of a cell that lost an agent.
-const AGAIN: &str = "an agent was lost; weir measures the cell again with fresh agents";
+const AGAIN: &str = "an agent was lost, and weir measures the cell again with fresh agents";
 
 /// Time in which a process must exit after SIGTERM.
 pub(crate) const STOP_GRACE: Duration = Duration::from_secs(2);
@@ -143,9 +143,16 @@ impl Lab<'_> {
         };
         let mut result = self.measure_in(&dir, scenario, key, &mut cell);
         self.samplers.end_pods();
-        if result.is_err() && self.give_up_lost() && !self.stop.load(Ordering::Relaxed) {
+        if let Err(why) = &result
+            && self.give_up_lost()
+            && !self.stop.load(Ordering::Relaxed)
+        {
             // Once more with fresh agents.
-            self.observer.note(&format!("{}, repeat {}: {}", key.gateway, key.repeat + 1, AGAIN));
+            let why = match why {
+                CellError::Failed(CellOutcome::Failed { message, .. }) => format!(" ({message})"),
+                _ => String::new(),
+            };
+            self.observer.note(&format!("{}, repeat {}: {AGAIN}{why}", key.gateway, key.repeat + 1));
             let _ = std::fs::remove_dir_all(&dir);
             (cell.parts, cell.unequal, cell.files) = (vec![], vec![], vec![]);
             result = self.measure_in(&dir, scenario, key, &mut cell);

@@ -442,9 +442,13 @@ impl Watch {
     }
 }
 
+/// What to do where a ResourceQuota is in the way.
+const QUOTA: &str = "raise the quota of the namespace, or use another one (--namespace)";
+
 /// The API refused what the run needs.
 pub(super) fn refused(error: &KubeError) -> PodError {
     let remedy = match error.is_forbidden() {
+        _ if error.is_over_quota() => QUOTA,
         true => "grant the right that it names; `weir k8s render` prints the Role that a run needs",
         false => "see what the cluster says, and try again",
     };

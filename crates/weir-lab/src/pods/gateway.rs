@@ -61,14 +61,29 @@ pub struct ClusterGateways {
     cluster: Arc<Cluster>,
     site: Site,
     changes: Mutex<Changes>,
-    /// The objects that are applied, by gateway, so that equal ones are applied once.
+    /// The objects that may be in the cluster, by gateway, so that equal ones are applied once.
     applied: Mutex<BTreeMap<String, Vec<Value>>>,
+    rollout_max: Duration,
+    accepted_max: Duration,
 }
 
 impl ClusterGateways {
     /// Those of the run of `site`.
     pub fn new(cluster: Arc<Cluster>, site: Site) -> Self {
-        Self { cluster, site, changes: Mutex::default(), applied: Mutex::default() }
+        Self {
+            cluster,
+            site,
+            changes: Mutex::default(),
+            applied: Mutex::default(),
+            rollout_max: ROLLOUT_MAX,
+            accepted_max: ACCEPTED_MAX,
+        }
+    }
+
+    /// Waits at most `max` for fresh pods and for accepted routes, in place of minutes.
+    #[must_use]
+    pub fn waiting(self, max: Duration) -> Self {
+        Self { rollout_max: max, accepted_max: max, ..self }
     }
 
     /// Applies the routes of `gateway`, removes those that it no longer has, and waits until they are accepted.
@@ -81,12 +96,14 @@ impl ClusterGateways {
         objects: &[Value],
         accepted: Option<&AcceptedFile>,
     ) -> Result<(), PodError> {
-        let labelled: Vec<Value> =
-            objects.iter().map(|object| self.labelled(object)).collect::<Result<_, _>>()?;
+        let owner = self.owner(objects)?;
+        let labelled: Vec<Value> = objects.iter().map(|object| self.labelled(object, &owner)).collect();
         let mut applied = self.applied.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = applied.remove(gateway).unwrap_or_default();
+        let before = applied.get(gateway).cloned().unwrap_or_default();
         if before != labelled {
             self.record(|changes| changes.objects.extend(labelled.iter().filter_map(key_of)))?;
+            // If a request fails, the next routes replace both.
+            applied.insert(gateway.to_owned(), [&before[..], &labelled].concat());
             let kept: BTreeSet<_> = labelled.iter().filter_map(key_of).collect();
             let gone: Vec<Value> = before
                 .into_iter()
@@ -100,41 +117,46 @@ impl ClusterGateways {
                 }
                 refused
             })?;
+            applied.insert(gateway.to_owned(), labelled);
         }
-        if let Some(accepted) = accepted {
-            self.await_accepted(gateway, accepted)?;
-        }
-        applied.insert(gateway.to_owned(), labelled);
-        Ok(())
+        drop(applied);
+        accepted.map_or(Ok(()), |accepted| self.await_accepted(gateway, accepted))
     }
 
-    /// The object with the labels of the run, and owned by its namespace where it lies outside of it.
-    fn labelled(&self, object: &Value) -> Result<Value, PodError> {
+    /// Whether an object lies outside of the run's namespace.
+    fn is_elsewhere(&self, object: &Value) -> bool {
+        object["metadata"]["namespace"] != self.site.namespace.as_str()
+    }
+
+    /// What owns objects outside of the run's namespace, so that they go with it, even if nobody is left to remove them.
+    fn owner(&self, objects: &[Value]) -> Result<Value, PodError> {
+        if !self.site.is_own || !objects.iter().any(|object| self.is_elsewhere(object)) {
+            return Ok(Value::Null);
+        }
+        let namespace = Object::global("v1", "Namespace", &self.site.namespace);
+        let found = self.cluster.get(&namespace).map_err(|error| refused(&error))?;
+        let uid = found.map(|of| of["metadata"]["uid"].clone()).unwrap_or_default();
+        Ok(json!([{ "apiVersion": "v1", "kind": "Namespace", "name": self.site.namespace, "uid": uid }]))
+    }
+
+    /// The object with the labels of the run, and its owner if it lies outside of the run's namespace.
+    fn labelled(&self, object: &Value, owner: &Value) -> Value {
         let mut object = object.clone();
         for (label, value) in self.site.labels().as_object().into_iter().flatten() {
             object["metadata"]["labels"][label] = value.clone();
         }
-        let is_elsewhere = object["metadata"]["namespace"] != self.site.namespace.as_str();
-        if is_elsewhere && self.site.is_own {
-            // It goes with the namespace of the run, even if nobody is left to remove it.
-            let namespace = Object::global("v1", "Namespace", &self.site.namespace);
-            let found = self.cluster.get(&namespace).map_err(|error| refused(&error))?;
-            let uid = found.map(|of| of["metadata"]["uid"].clone()).unwrap_or_default();
-            object["metadata"]["ownerReferences"] = json!([{
-                "apiVersion": "v1",
-                "kind": "Namespace",
-                "name": self.site.namespace,
-                "uid": uid,
-            }]);
+        if self.is_elsewhere(&object) && !owner.is_null() {
+            object["metadata"]["ownerReferences"] = owner.clone();
         }
-        Ok(object)
+        object
     }
 
     fn await_accepted(&self, gateway: &str, accepted: &AcceptedFile) -> Result<(), PodError> {
         let AcceptedFile { api_version, kind, condition } = accepted;
         let selected = Selected::new(api_version, kind, &self.site.namespace, &self.site.selector());
-        let deadline = Instant::now() + ACCEPTED_MAX;
+        let deadline = Instant::now() + self.accepted_max;
         loop {
+            let asked = Instant::now();
             let objects = self.cluster.list(&selected).map_err(|error| refused(&error))?;
             let Some((name, why)) = objects.iter().find_map(|object| {
                 let why = lacks(object, condition)?;
@@ -146,7 +168,8 @@ impl ClusterGateways {
                 let message = format!("{gateway}: {kind} {name} is not {condition}: {why}");
                 return Err(PodError::new("never-ready", message, "see its status: kubectl describe"));
             }
-            thread::sleep(LOOK_EVERY);
+            // A thousand of them take the API server a while.
+            thread::sleep(LOOK_EVERY.max(asked.elapsed() * 2));
         }
     }
 
@@ -167,6 +190,19 @@ impl ClusterGateways {
             let remedy = "install the gateway, or name its workload: --set gateways.NAME.set={namespace: .., data: ..}";
             PodError::new("binary-missing", message, remedy)
         })?;
+        let containers = found["spec"]["template"]["spec"]["containers"].as_array().into_iter().flatten();
+        let containers: Vec<&str> = containers.filter_map(|of| of["name"].as_str()).collect();
+        if !containers.contains(&workload.container.as_str()) {
+            let message = format!(
+                "{part}: {} {}/{} has no container `{}`; it has {}",
+                object.kind,
+                workload.namespace,
+                workload.name,
+                workload.container,
+                containers.join(", ")
+            );
+            return Err(PodError::new("binary-missing", message, "name another workload: --set gateways.NAME.set=.."));
+        }
         let mut notes = Vec::new();
         let changed = self.change(&object, &found, workload, limits);
         let is_changed = match changed {
@@ -208,10 +244,10 @@ impl ClusterGateways {
             container: workload.container.clone(),
             resources,
         };
+        let mut is_first = false;
         self.try_record(|changes| {
-            if !changes.workloads.iter().any(|known| known.object() == *object) {
-                changes.workloads.push(before);
-            }
+            is_first = !changes.workloads.iter().any(|known| known.object() == *object);
+            changes.workloads.extend(is_first.then_some(before));
         })?;
         let mut container = json!({ "name": workload.container });
         if limits.cpus.is_some() || limits.memory_bytes.is_some() {
@@ -232,7 +268,12 @@ impl ClusterGateways {
             "metadata": { "annotations": { RESTARTED: format!("{}-{now}", self.site.run) } },
             "spec": { "containers": [container] },
         } } });
-        self.cluster.patch(object, &change).map(drop)
+        let changed = self.cluster.patch(object, &change).map(drop);
+        if is_first && changed.as_ref().is_err_and(|error| !error.is_transient()) {
+            // What was refused is not to be put back: the right to do that is missing too.
+            self.try_record(|changes| changes.workloads.retain(|known| known.object() != *object))?;
+        }
+        changed
     }
 
     fn await_rollout(
@@ -241,9 +282,12 @@ impl ClusterGateways {
         object: &Object,
         workload: &Workload,
     ) -> Result<PlacedPods, PodError> {
-        let deadline = Instant::now() + ROLLOUT_MAX;
+        let deadline = Instant::now() + self.rollout_max;
         loop {
-            let found = self.cluster.get(object).map_err(|error| refused(&error))?.unwrap_or_default();
+            let named = format!("{} {}/{}", object.kind, workload.namespace, workload.name);
+            let found = self.cluster.get(object).map_err(|error| refused(&error))?.ok_or_else(|| {
+                PodError::new("never-ready", format!("{part}: {named} was deleted"), "install it again")
+            })?;
             let labels = found["spec"]["selector"]["matchLabels"].as_object().cloned().unwrap_or_default();
             let labels: Vec<String> = labels
                 .iter()
@@ -254,7 +298,9 @@ impl ClusterGateways {
             // Pods of before may take minutes to drain; they get no load.
             let live: Vec<&Value> =
                 pods.iter().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null()).collect();
+            let old = of_before(&found, &live);
             let why = match is_rolled_out(&found) {
+                Ok(()) if !old.is_empty() => format!("pods of before still run: {}", old.join(", ")),
                 Ok(()) => match placed(&live, workload) {
                     Some(placed) => return Ok(placed),
                     None => "its pods are not ready".to_owned(),
@@ -270,11 +316,8 @@ impl ClusterGateways {
                     _ => None,
                 });
                 let message = format!(
-                    "{part}: {} {}/{} has no fresh pods after {} s: {}",
-                    object.kind,
-                    workload.namespace,
-                    workload.name,
-                    ROLLOUT_MAX.as_secs(),
+                    "{part}: {named} has no fresh pods after {} s: {}",
+                    self.rollout_max.as_secs(),
                     failure.unwrap_or(why)
                 );
                 let remedy = "see its pods: kubectl describe; the limits of before are put back";
@@ -291,6 +334,10 @@ impl ClusterGateways {
     /// Writes what is about to be changed.
     fn try_record(&self, change: impl FnOnce(&mut Changes)) -> Result<(), KubeError> {
         let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        if *changes == Changes::default() {
+            // A coordinator before this one may have left its record.
+            *changes = recorded(&self.cluster, &self.site)?.unwrap_or_default();
+        }
         let before = changes.clone();
         change(&mut changes);
         if *changes == before {

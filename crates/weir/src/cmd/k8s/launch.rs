@@ -159,6 +159,9 @@ mod with_cluster {
     pub(in crate::cmd::k8s) fn told(error: &KubeError) -> Failure {
         let remedy = match error {
             KubeError::Connect { .. } => "check the kubeconfig and its contexts: kubectl config get-contexts",
+            error if error.is_over_quota() => {
+                "raise the quota of the namespace, or use another one (--namespace)"
+            }
             error if error.is_forbidden() => {
                 "ask for the right that it names; `weir k8s render SCENARIO` prints all objects that a run needs"
             }

@@ -1,0 +1,330 @@
+"""Scenarios in a real one-node Kubernetes: weir's own pods, Contour and Istio."""
+
+import contextlib
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import threading
+import time
+
+from checks import ROOT, expect
+from processes import Failed
+
+GROUPS = pathlib.Path("/sys/fs/cgroup/cpuacct")
+
+CLUSTER = ROOT / "tests/cluster/cluster"
+IMAGES = "weir weir-gateway nginx envoy echo contour pilot proxyv2"
+# What the first cluster on a machine has to build: Kubernetes, Contour and Istio.
+BUILD_S_MAX = 3_600
+START_S_MAX = 300
+RUN_S_MAX = 900
+# Two cores carry the control plane of Kubernetes, two agents, an upstream and a gateway.
+SMALL = ["--set", "limits.generator.cpus=0.3", "--set", "limits.data.cpus=0.4"]
+# How far the kubelet's CPU time may be from that of the control group.
+KUBELET_SHARE = 0.05
+
+
+@contextlib.contextmanager
+def cluster(rig):
+    """A cluster with Contour and Istio in it, as a function that runs a command inside."""
+    environment = dict(os.environ, BIN_DIR=str(rig.binaries["weir"].parent), IMAGES=IMAGES)
+
+    def control(*words, within_s=START_S_MAX):
+        command = [CLUSTER, *words]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=within_s, check=False)
+        if done.returncode:
+            raise Failed(f"`{' '.join(map(str, words))}` ended with {done.returncode}:\n{(done.stderr or done.stdout)[-2000:]}")
+        return done.stdout
+
+    control("build", "kube", "coredns", "contour", "istio", "images", within_s=BUILD_S_MAX)
+    control("up")
+    try:
+        control("in", "bash", CLUSTER.parent / "contour.sh")
+        control("in", "bash", CLUSTER.parent / "istio.sh")
+        yield lambda *words, within_s=RUN_S_MAX: control("in", *words, within_s=within_s)
+    finally:
+        control("down")
+
+
+def measured(rig, inside, name, *options):
+    """A run in the cluster; its JSON."""
+    out = rig.folder / name
+    command = [rig.weir, "run", *options, "--on", "k8s", *SMALL, "--db", rig.folder / "cluster.db", "--out", out, "--json"]
+    # An objective that is undecided is no failure here.
+    command = ["sh", "-c", '"$@" || [ $? = 4 ] || [ $? = 1 ]', "sh", *command]
+    began_s = time.monotonic()
+    result = json.loads(inside(*map(str, command)))
+    print(f"    {name}: {time.monotonic() - began_s:.0f} s", flush=True)
+    return result
+
+
+def measurements(result):
+    """Every cell with each of its measurements."""
+    for cell in result["cells"]:
+        for measurement in cell["outcome"].get("measurements", []):
+            yield cell, measurement
+
+
+def holds(result, gateways):
+    """Everything was measured, every request was counted on all sides, and every limit was applied."""
+    failed = [cell["outcome"] for cell in result["cells"] if "measurements" not in cell["outcome"]]
+    expect(not failed, f"all {len(result['cells'])} cells were measured {failed or ''}")
+    found = {cell["key"]["gateway"] for cell in result["cells"]}
+    expect(found == {"direct", *gateways}, f"gateways: {sorted(found)}")
+    for cell, measurement in measurements(result):
+        name = f"{cell['key']['gateway']}, {measurement['load']}"
+        whole, counters = measurement["record"]["whole"], measurement["counters"]
+        wrong = {what: whole[what] for what in ("failed", "timed_out", "dropped", "unexpected") if whole[what]}
+        if wrong or counters["origin_requests"] != counters["generator_sent"]:
+            expect(False, f"{name}: {wrong or 'no errors'}; sent and received: {counters}")
+        if counters["gateway_requests"] not in (None, counters["generator_sent"]):
+            expect(False, f"{name}: the gateway counted {counters['gateway_requests']} of {counters['generator_sent']}")
+    parts = [part for cell in result["cells"] for part in cell["parts"]]
+    expect(all(part["limits_applied"] for part in parts), "limits of every part are applied")
+    expect(True, "requests are the same at generator, gateway and upstream, without errors")
+
+
+def left(inside):
+    """What runs have left in the cluster, and the limits of the user's gateways."""
+    kinds = "namespaces,clusterroles,clusterrolebindings,roles,rolebindings,secrets,configmaps,pods,httpproxies,gateways,virtualservices"
+    objects = inside("kubectl", "get", kinds, "-A", "-l", "weir/run", "-o", "name", "--ignore-not-found").split()
+    template = "{.spec.template.metadata.annotations}{.spec.template.spec.containers[*].resources}"
+    workloads = [("projectcontour", "daemonset/envoy"), ("projectcontour", "deployment/contour")]
+    workloads += [("istio-system", "deployment/istio-ingressgateway"), ("istio-system", "deployment/istiod")]
+    limits = [inside("kubectl", "-n", space, "get", name, "-o", f"jsonpath={template}") for space, name in workloads]
+    return objects, limits
+
+
+class CpuOfGroup:
+    """The CPU time of a container's control group, read while something else goes on."""
+
+    def __init__(self, path):
+        self.path, self.points, self.ended = path, [], threading.Event()
+        self.thread = threading.Thread(target=self.read, daemon=True)
+        self.thread.start()
+
+    def read(self):
+        while not self.ended.wait(0.1):
+            with contextlib.suppress(OSError):
+                self.points.append((time.monotonic_ns(), int(self.path.read_text())))
+
+    def between(self, from_ns, to_ns):
+        """Seconds of CPU time between two times of the monotonic clock, which the cluster shares."""
+        self.ended.set()
+
+        def at(time_ns):
+            before = max(point for point in self.points if point[0] <= time_ns)
+            after = min(point for point in self.points if point[0] >= time_ns)
+            share = (time_ns - before[0]) / max(1, after[0] - before[0])
+            return before[1] + share * (after[1] - before[1])
+
+        return (at(to_ns) - at(from_ns)) / 1e9
+
+
+def kubelet_agrees(rig, inside):
+    """The kubelet's CPU time of Contour's Envoy is that of its control group."""
+    watched = {}
+
+    def watch():
+        # The pod is fresh in each cell: the last group that has its name counts.
+        while not stop.wait(1.0):
+            for path in sorted(GROUPS.glob("weir-cluster-*/kubepods/*/pod*/*/cpuacct.usage")):
+                command = b"envoy\0-c\0/config"
+                processes = path.with_name("cgroup.procs").read_text().split() if path.exists() else []
+                with contextlib.suppress(OSError):
+                    if any(open(f"/proc/{pid}/cmdline", "rb").read().startswith(command) for pid in processes):
+                        watched.setdefault(path, CpuOfGroup(path))
+
+    stop = threading.Event()
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    options = ["--gateway", "contour", "--repeats", "1", "--set", "duration=80s", "--grant"]
+    result = measured(rig, inside, "kubelet", "quickstart", *options)
+    stop.set()
+    thread.join()
+    apart = []
+    for cell, measurement in measurements(result):
+        if cell["key"]["gateway"] != "contour":
+            continue
+        record, usage = measurement["record"], measurement["usage"].get("envoy")
+        expect(usage is not None, f"{measurement['load']}: the kubelet's samples give the CPU time of Envoy")
+        taken = [group.between(record["phase_start_mono_ns"], record["phase_end_mono_ns"]) for group in watched.values() if covers(group, record)]
+        by_kubelet = sum(usage["cpu_s"].values())
+        apart.append(by_kubelet / max(taken) - 1)
+        print(f"    {measurement['load']}: kubelet {by_kubelet:.2f} s, control group {max(taken):.2f} s ({apart[-1]:+.1%})", flush=True)
+    expect(apart and all(abs(share) <= KUBELET_SHARE for share in apart), f"apart by {[f'{share:+.1%}' for share in apart]}")
+
+
+def covers(group, record):
+    times = [time_ns for time_ns, _ in group.points]
+    return times and times[0] <= record["phase_start_mono_ns"] and times[-1] >= record["phase_end_mono_ns"]
+
+
+def cluster_runs(rig):
+    """Quickstart, R1 on Contour and R5 on Istio in a one-node cluster: all counted, all limited, nothing left."""
+    with cluster(rig) as inside:
+        before = left(inside)
+        expect(not before[0], "the cluster is clean")
+        pods = ["--gateway", "weir", "--gateway", "nginx", "--gateway", "envoy"]
+        holds(measured(rig, inside, "quickstart", "quickstart", *pods, "--quick", "--agents", "2"), ["weir", "nginx", "envoy"])
+        # R1 (b): the size of the control plane; (c): that of the data plane.
+        sizes = "vary={limits.control.cpus: [0.1, 0.4], limits.data.cpus: [0.2, 0.4]}"
+        contour = ["--gateway", "contour", "--repeats", "1", "--set", "duration=3s", "--set", "warmup=500ms", "--set", sizes]
+        contour += ["--set", "origin={body: 64B}", "--grant", "--samplers"]
+        result = measured(rig, inside, "ingress-sizing", "ingress-sizing", *contour)
+        holds(result, ["contour"])
+        limits = {(part["role"], part["limit_cpus"]) for cell in result["cells"] for part in cell["parts"] if cell["key"]["gateway"] == "contour"}
+        wanted = {("control", 0.1), ("control", 0.4), ("data", 0.2), ("data", 0.4)}
+        expect(wanted <= limits, f"control plane and data plane have each size: {sorted(limits, key=str)}")
+        expect(all("envoy" in m["usage"] and "contour" in m["usage"] for c, m in measurements(result) if c["key"]["gateway"] == "contour"), "CPU and memory of both planes are known")
+        domains = "cases=[{topology: {domains: 50, paths: 100}}]"
+        istio = ["--gateway", "istio", "--repeats", "1", "--set", "duration=3s", "--set", domains, "--set", "vary={}", "--agents", "4"]
+        result = measured(rig, inside, "many-domains", "many-domains", *istio, "--set", "limits.generator.cpus=0.15", "--grant", "--samplers")
+        holds(result, ["istio"])
+        shards = {len(m["record"]["shards"]) for _, m in measurements(result)}
+        expect(shards == {4}, f"each load came from 4 agents: {shards}")
+        yield
+        kubelet_agrees(rig, inside)
+        after = left(inside)
+        expect(not after[0], f"nothing is left in the cluster: {after[0]}")
+        expect(after[1] == before[1], "the limits and annotations of the gateways are as before")
+
+
+class Started:
+    """A run in the cluster that goes on while something is done to it."""
+
+    def __init__(self, rig, name, *options):
+        self.log, self.out = rig.folder / f"{name}.log", rig.folder / name
+        self.database = rig.folder / "cluster.db"
+        weir = [rig.weir, "run", "quickstart", "--on", "k8s", "--gateway", "weir", "--repeats", "1", *SMALL, *options]
+        command = [CLUSTER, "in", *weir, "--db", self.database, "--out", self.out]
+        with self.log.open("w") as log:
+            self.process = subprocess.Popen(list(map(str, command)), stdout=log, stderr=subprocess.STDOUT)
+
+    def said(self):
+        return self.log.read_text()
+
+    def until(self, done, what, within_s=120):
+        """Waits until `done` gives something, which it returns."""
+        deadline = time.monotonic() + within_s
+        while time.monotonic() < deadline:
+            with contextlib.suppress(Failed):
+                if found := done():
+                    return found
+            time.sleep(0.3)
+        raise Failed(f"{what} did not happen within {within_s} s:\n{self.said()}")
+
+    def end(self, within_s=400):
+        """Its exit code, and what it has said."""
+        try:
+            return self.process.wait(within_s), self.said()
+        except subprocess.TimeoutExpired as expired:
+            self.process.kill()
+            raise Failed(f"it did not end within {within_s} s:\n{self.said()}") from expired
+
+    @property
+    def run(self):
+        return self.until(lambda: re.search(r"^run (\S+) is in namespace (\S+)$", self.said(), re.MULTILINE), "its start")[1]
+
+
+def pods(inside, role):
+    """The running pods of a role: namespace and name."""
+    words = "kubectl get pods -A --field-selector=status.phase=Running -o".split()
+    listed = inside(*words, "jsonpath={range .items[*]}{.metadata.namespace} {.metadata.name} {.metadata.labels.weir/role}{\"\\n\"}{end}", "-l", "weir/run")
+    return [line.split()[:2] for line in listed.splitlines() if line.split()[2:] == [role]]
+
+
+def cluster_faults(rig):
+    """Pods and processes that are lost end as lost agents do, with Kubernetes's reason, and leave nothing."""
+    long = ["--set", "duration=6s"]
+    with cluster(rig) as inside:
+        before = left(inside)
+
+        def clean(name):
+            deadline = time.monotonic() + 60
+            while (now := left(inside)) != before and time.monotonic() < deadline:
+                time.sleep(1)
+            expect(now == before, f"{name}: nothing is left, and every limit is back {now[0] if now != before else ''}")
+
+        def ends(name, run, code, *words):
+            got, said = run.end()
+            missing = [word for word in words if not re.search(word, said)]
+            expect(got in (code if isinstance(code, tuple) else (code,)) and not missing, f"{name}: exit code {got}{f', without {missing}:' if missing else ''}")
+            if missing:
+                print(said)
+            clean(name)
+
+        def agent(run):
+            return run.until(lambda: pods(inside, "generator"), "an agent")[0]
+
+        small = ["--set", "limits.generator.memory=8MiB"]
+        ends("an agent out of memory", Started(rig, "oom", *small), 1, "OOMKilled|exit code 137")
+        ends("agents that fit on no node", Started(rig, "unschedulable", "--agents", "8", "--set", "limits.generator.cpus=1"), 1, "Unschedulable", "Insufficient cpu")
+        ends("a gateway's image that is not there", Started(rig, "image", "--set", "gateways.weir.image=not-there:1"), 1, "ErrImagePull|ImagePullBackOff", "not-there:1")
+        ends("an image of weir that is not there", Started(rig, "own-image", "--image", "not-there:1"), 3, "the coordinator pod cannot start", "not-there:1")
+
+        run = Started(rig, "evicted", *long)
+        space, pod = agent(run)
+        time.sleep(4)
+        eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod, "namespace": space}}
+        inside("sh", "-c", 'echo "$0" | kubectl create --raw "$1" -f -', json.dumps(eviction), f"/api/v1/namespaces/{space}/pods/{pod}/eviction")
+        ends("an agent that is evicted", run, (0, 4), "measures the cell again with fresh agents .*(Evict|deleted)")
+
+        run = Started(rig, "coordinator", *long)
+        agent(run)
+        space, name = run.run, None
+        name = inside("kubectl", "get", "pods", "-A", "-l", "weir/part=coordinator", "-o", "jsonpath={.items[0].metadata.namespace} {.items[0].metadata.name}").split()
+        inside("kubectl", "-n", name[0], "delete", "pod", name[1], "--wait=false")
+        ends("a coordinator that is deleted", run, 3, "was stopped in the cluster|coordinator pod (was deleted|has ended)")
+
+        run = Started(rig, "killed", *long)
+        agent(run)
+        identity = run.run
+        # `cluster in` becomes nsenter, whose child is weir.
+        for child in children(run.process.pid):
+            os.kill(child, signal.SIGKILL)
+        run.process.kill()
+        run.process.wait()
+        said = inside(rig.weir, "k8s", "attach", identity, "--db", run.database)
+        expect("is finished" in said, "a command line that is killed: the run goes on, and is attached to again")
+        expect(identity in inside(rig.weir, "runs", "--db", run.database), "its results are in the database")
+        clean("a command line that is killed")
+
+        run = Started(rig, "away", *long)
+        agent(run)
+        servers = inside("pgrep", "kube-apiserver").split()
+        inside("kill", "-STOP", *servers)
+        time.sleep(20)
+        inside("kill", "-CONT", *servers)
+        ends("an API server that is away for 20 s", run, (0, 4))
+
+        started = ["--gateway", "contour", "--set", "limits.data.memory=4MiB", "--grant"]
+        ends("a rollout that never gets ready", Started(rig, "rollout", *started), 1, "has no fresh pods after", "OOMKilled|exit code|CrashLoopBackOff|RunContainerError")
+
+        run = Started(rig, "interrupted", *long, "--gateway", "contour", "--grant")
+        agent(run)
+        time.sleep(15)
+        for child in children(run.process.pid) or [run.process.pid]:
+            os.kill(child, signal.SIGINT)
+        ends("Ctrl-C", run, 130)
+
+        both = [Started(rig, f"both-{number}", *long, "--set", "limits.generator.cpus=0.1") for number in (1, 2)]
+        got = [run.end() for run in both]
+        expect(all(code in (0, 4) for code, _ in got), f"two runs at once: exit codes {[code for code, _ in got]}")
+        clean("two runs at once")
+        yield
+
+
+def children(pid):
+    """The processes that a process has started, with all below them."""
+    found = []
+    for task in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in map(int, task.read_text().split()):
+            found += [child, *children(child)]
+    return found
+
+
+CHECKS = [cluster_runs, cluster_faults]

@@ -1,0 +1,22 @@
+# To be sourced: the time that steps take, and waiting for what takes some.
+# shellcheck shell=bash
+
+BEGAN=${EPOCHREALTIME/[.,]/}
+
+# Prints a line with the seconds since the script began.
+told() {
+    local tenths=$(((${EPOCHREALTIME/[.,]/} - BEGAN) / 100000))
+    printf '%3d.%d s  %s\n' $((tenths / 10)) $((tenths % 10)) "$*"
+}
+
+# Repeats a command every 0.2 s until it succeeds: wait_for SECONDS COMMAND..
+wait_for() {
+    local seconds=$1
+    shift
+    for _ in $(seq $((seconds * 5))); do
+        ! "$@" > /dev/null 2>&1 || return 0
+        sleep 0.2
+    done
+    echo "not within $seconds s: $*" >&2
+    return 1
+}
