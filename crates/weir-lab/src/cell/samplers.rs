@@ -21,7 +21,7 @@ use crate::pods::{AgentSize, PartSpec, PodError, part_of};
 use crate::scenario::Scenario;
 
 /// How long a pod whose agent has joined may take until all its containers run.
-const POD_MAX: Duration = Duration::from_secs(60);
+const POD_MAX: Duration = Duration::from_secs(120);
 const POD_EVERY: Duration = Duration::from_millis(20);
 
 /// The samplers of a run, by the part that they sample.

@@ -25,8 +25,11 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// How long the first request of the run may find no API.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// How long a pod may be without a node, or without its image, before weir gives up: a node may be about to be added.
+/// How long a pod may be without a node before weir gives up: one may be about to be added.
 const START_MAX: Duration = Duration::from_secs(60);
+
+/// The same for a container that does not start, whose image cannot be pulled for example: Kubernetes tries again.
+const CONTAINER_MAX: Duration = Duration::from_secs(30);
 
 /// How long pods may take to end.
 const END_MAX: Duration = Duration::from_secs(60);
@@ -379,7 +382,8 @@ impl Watch {
                 PodState::Waiting(_) | PodState::Succeeded => *waits = None,
                 PodState::Failed(failure) if failure.may_start && !self.has_started => {
                     let since = *waits.get_or_insert_with(Instant::now);
-                    if since.elapsed() > START_MAX {
+                    let most = if failure.container.is_some() { CONTAINER_MAX } else { START_MAX };
+                    if since.elapsed() > most {
                         return Some(self.failed(&name, &failure));
                     }
                 }

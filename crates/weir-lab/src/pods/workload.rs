@@ -86,6 +86,8 @@ impl Site {
             spec.join.to_string(),
             "--ticket",
             "/ticket/0000",
+            "--name",
+            "agent-$(JOB_COMPLETION_INDEX)",
             "--sampled"
         ]);
         let container = self.container("agent", &self.image, command, resources(spec.size, spec.size));
