@@ -105,6 +105,10 @@ impl ClusterGateways {
             // If a request fails, the next routes replace both.
             applied.insert(gateway.to_owned(), [&before[..], &labelled].concat());
             let kept: BTreeSet<_> = labelled.iter().filter_map(key_of).collect();
+            // Gateways of one driver call their objects alike, so that one replaces those of the other.
+            for (_, objects) in applied.iter_mut().filter(|(other, _)| *other != gateway) {
+                objects.retain(|object| key_of(object).is_none_or(|key| !kept.contains(&key)));
+            }
             let gone: Vec<Value> = before
                 .into_iter()
                 .filter(|object| key_of(object).is_none_or(|key| !kept.contains(&key)))
@@ -201,7 +205,11 @@ impl ClusterGateways {
                 workload.container,
                 containers.join(", ")
             );
-            return Err(PodError::new("binary-missing", message, "name another workload: --set gateways.NAME.set=.."));
+            return Err(PodError::new(
+                "binary-missing",
+                message,
+                "name another workload: --set gateways.NAME.set=..",
+            ));
         }
         let mut notes = Vec::new();
         let changed = self.change(&object, &found, workload, limits);
@@ -295,9 +303,11 @@ impl ClusterGateways {
                 .collect();
             let selected = Selected::new("v1", "Pod", &workload.namespace, &labels.join(","));
             let pods = self.cluster.list(&selected).map_err(|error| lacking(&error, &workload.namespace))?;
-            // Pods of before may take minutes to drain; they get no load.
-            let live: Vec<&Value> =
-                pods.iter().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null()).collect();
+            // Pods of before may take minutes to drain, and evicted ones are kept; neither gets load.
+            let has_ended =
+                |pod: &Value| matches!(pod["status"]["phase"].as_str(), Some("Failed" | "Succeeded"));
+            let is_live = |pod: &&Value| pod["metadata"]["deletionTimestamp"].is_null() && !has_ended(pod);
+            let live: Vec<&Value> = pods.iter().filter(is_live).collect();
             let old = of_before(&found, &live);
             let why = match is_rolled_out(&found) {
                 Ok(()) if !old.is_empty() => format!("pods of before still run: {}", old.join(", ")),
@@ -336,7 +346,14 @@ impl ClusterGateways {
         let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
         if *changes == Changes::default() {
             // A coordinator before this one may have left its record.
-            *changes = recorded(&self.cluster, &self.site)?.unwrap_or_default();
+            let record = record_of(&self.site);
+            if let Some(found) = self.cluster.get(&record)? {
+                *changes = changes_in(&found).map_err(|error| KubeError::Refused {
+                    what: format!("ConfigMap {}", record.name),
+                    why: error.to_string(),
+                    status: Some(0),
+                })?;
+            }
         }
         let before = changes.clone();
         change(&mut changes);
@@ -357,8 +374,21 @@ impl ClusterGateways {
     /// # Errors
     /// [`PodError`] with what could not be put back. The record of it stays.
     pub fn restore(&self) -> Result<(), PodError> {
-        restore(&self.cluster, &self.site)
+        restore(&self.cluster, &self.site)?;
+        // What follows is recorded anew.
+        *self.changes.lock().unwrap_or_else(PoisonError::into_inner) = Changes::default();
+        self.applied.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        Ok(())
     }
+}
+
+/// The ConfigMap with what a run has changed.
+fn record_of(site: &Site) -> Object {
+    Object::new("v1", "ConfigMap", &site.namespace, &site.name(RECORD))
+}
+
+fn changes_in(record: &Value) -> Result<Changes, serde_json::Error> {
+    serde_json::from_str(record["data"][RECORD_KEY].as_str().unwrap_or_default())
 }
 
 /// Puts back what the run of `site` has changed, as its record says.
@@ -366,13 +396,13 @@ impl ClusterGateways {
 /// # Errors
 /// [`PodError`] with what could not be put back. The record stays then.
 pub(super) fn restore(cluster: &Cluster, site: &Site) -> Result<(), PodError> {
-    let record = Object::new("v1", "ConfigMap", &site.namespace, &site.name(RECORD));
+    let record = record_of(site);
     let Some(found) = cluster.get(&record).map_err(|error| refused(&error))? else { return Ok(()) };
-    let text = found["data"][RECORD_KEY].as_str().unwrap_or_default();
-    let changes: Changes = serde_json::from_str(text).map_err(|error| {
+    let changes = changes_in(&found).map_err(|error| {
         let message = format!("ConfigMap {}: {error}", record.name);
         PodError::new("kubernetes", message, "see the resources of the gateway's workloads yourself")
     })?;
+    let mut failed = None;
     for before in &changes.workloads {
         let Before { container, resources, .. } = before;
         let mut put = json!({ "$patch": "replace" });
@@ -386,12 +416,14 @@ pub(super) fn restore(cluster: &Cluster, site: &Site) -> Result<(), PodError> {
         match cluster.patch(&before.object(), &change) {
             // Who has removed the workload meanwhile has removed the change.
             Err(KubeError::Refused { status: Some(404), .. }) | Ok(_) => {}
-            Err(error) => return Err(refused(&error)),
+            // The others are put back all the same.
+            Err(error) => failed = failed.or_else(|| Some(refused(&error))),
         }
     }
     let manifest = |(api_version, kind, namespace, name): &(String, String, String, String)| json!({ "apiVersion": api_version, "kind": kind, "metadata": { "namespace": namespace, "name": name } });
     let objects: Vec<Value> = changes.objects.iter().map(manifest).collect();
-    cluster.delete(&objects).map_err(|error| refused(&error))?;
+    let deleted = cluster.delete(&objects).map_err(|error| refused(&error));
+    failed.map_or(deleted, Err)?;
     cluster.remove(&record, Duration::ZERO).map_err(|error| refused(&error))
 }
 
@@ -405,7 +437,14 @@ fn key_of(object: &Value) -> Option<(String, String, String, String)> {
 fn lacks(object: &Value, condition: &str) -> Option<String> {
     let conditions = object["status"]["conditions"].as_array();
     let found = conditions.into_iter().flatten().find(|of| of["type"] == condition);
+    let is_stale = |found: &Value| {
+        let seen = found["observedGeneration"].as_i64();
+        seen.is_some_and(|seen| object["metadata"]["generation"].as_i64().is_some_and(|now| seen < now))
+    };
     match found {
+        Some(found) if is_stale(found) => {
+            Some("nothing has looked at its change yet; is the control plane running?".into())
+        }
         Some(found) if found["status"] == "True" => None,
         Some(found) => {
             let errors = found["errors"].as_array().into_iter().flatten();
@@ -441,6 +480,13 @@ fn is_rolled_out(object: &Value) -> Result<(), String> {
         true => Ok(()),
         false => Err(format!("{updated} of {wanted} pods are fresh, {available} available")),
     }
+}
+
+/// The names of pods of an earlier template: they may be the ones that are available.
+fn of_before<'a>(workload: &Value, pods: &[&'a Value]) -> Vec<&'a str> {
+    let mark = &workload["spec"]["template"]["metadata"]["annotations"][RESTARTED];
+    let is_old = |pod: &&&Value| mark.is_string() && pod["metadata"]["annotations"][RESTARTED] != *mark;
+    pods.iter().filter(is_old).filter_map(|pod| pod["metadata"]["name"].as_str()).collect()
 }
 
 /// The pods of a workload that is rolled out; `None` as long as one has no address.

@@ -20,7 +20,7 @@ use super::{PodError, Site, chunked, joined};
 const RUN: &str = "run";
 /// The data that says how the run ended.
 const END: &str = "end";
-/// The data that begins with this is a cell.
+/// The data that begins with this, and ends with its index, is a cell.
 const CELL: &str = "cell-";
 
 /// How a run in a cluster ended.
@@ -106,7 +106,7 @@ impl Results {
         for (name, secrets) in &by_name {
             if name == END {
                 fetched.ending = ending_in(secrets)?;
-            } else if name == RUN || name.starts_with(CELL) {
+            } else if name == RUN || is_cell(name) {
                 // A cell whose last chunk is missing was being written when the coordinator ended.
                 let Some(data) = joined(secrets).map_err(|why| damaged(name, &why))? else { continue };
                 let archive =
@@ -204,6 +204,11 @@ impl Fetched {
         }
         Ok(count)
     }
+}
+
+/// Whether the data of that name is a cell; a gateway may be called `cell`, so that names of its files begin the same.
+fn is_cell(name: &str) -> bool {
+    name.strip_prefix(CELL).is_some_and(|index| index.parse::<u32>().is_ok())
 }
 
 fn packed(run: &Run, cells: &[Cell]) -> Vec<u8> {
