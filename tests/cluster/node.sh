@@ -25,6 +25,13 @@ for folder in /run/netns /run/containerd /var/lib/kubelet /var/lib/cni /var/log/
     mkdir -p $folder
     mount -t tmpfs tmpfs $folder
 done
+# The kubelet sets these for the whole machine: it gets copies to write to.
+for setting in vm/overcommit_memory vm/panic_on_oom kernel/panic kernel/panic_on_oops kernel/keys/root_maxkeys \
+    kernel/keys/root_maxbytes; do
+    mkdir -p "$NODE/settings/${setting%/*}"
+    cat "/proc/sys/$setting" > "$NODE/settings/$setting"
+    mount --bind "$NODE/settings/$setting" "/proc/sys/$setting"
+done
 mkdir -p "$NODE/kubelet" "$NODE/etcd" "$PKI"
 mount -t tmpfs tmpfs "$NODE/etcd"
 chmod 700 "$NODE/etcd"
