@@ -16,7 +16,7 @@ mod measure;
 mod verdict;
 
 use serde::Serialize;
-use weir_results::ArrivalModel;
+use weir_results::{ArrivalModel, Run};
 
 pub use beyond::{Beyond, Counted};
 pub use dataset::{Dataset, LoadPoint, RunSource, Series, Source, label_apart};
@@ -30,12 +30,14 @@ use crate::figures::curve::CurvePoint;
 use crate::figures::looks::Looks;
 use crate::figures::quantity;
 use crate::points::axes::{Axes, axes_words};
-use figures::{Draft, Pair};
+use figures::Pair;
 
 /// Confidence of all intervals of a comparison together.
 pub const CONFIDENCE_TOGETHER: f64 = 0.99;
 /// Valid repeats of each side that *better* and *worse* need (`docs/method.md#repeats`).
 pub const CLAIM_REPEATS: usize = 6;
+/// Blocks up to which it is forecast how many decide a verdict: beyond, a quieter host is the better answer.
+pub(crate) const BLOCKS_FORECAST: usize = 100;
 
 /// What is compared, and how.
 #[derive(Clone, Debug)]
@@ -228,27 +230,20 @@ pub fn compare(a: &Dataset, b: &Dataset, question: &Question) -> Result<Comparis
     let matched = matching::matched(a, b, question.load.as_deref())?;
     let is_paired = matching::is_one_run(a, b);
     let margins = matching::margins(a, &question.margins);
-    let mut points: Vec<(PointComparison, Vec<Draft>)> = Vec::new();
-    for &(of_a, of_b) in &matched.pairs {
+    let drafts = matched.pairs.iter().map(|&(of_a, of_b)| {
         let direct = || Some(Pair { a: a.direct(of_a)?, b: b.direct(of_b)? });
         let direct = if is_paired { None } else { direct() };
-        let drafts = figures::drafts(Pair { a: of_a, b: of_b }, direct, question, &margins, is_paired);
-        let point = PointComparison {
-            gateways: [of_a.gateway.clone(), of_b.gateway.clone()],
-            axes: of_b.axes.clone(),
-            load: of_b.load.clone(),
-            figures: Vec::new(),
-            curves: [of_a.curve.clone(), of_b.curve.clone()],
-        };
-        points.push((point, drafts));
-    }
-    let drafts: Vec<&Draft> = points.iter().flat_map(|(_, drafts)| drafts).collect();
-    let levels = figures::levels(&drafts, 1.0 - CONFIDENCE_TOGETHER);
-    let family = drafts.iter().filter(|draft| draft.is_judged && draft.beyond.is_none()).count();
-    let mut levels = levels.into_iter();
-    let points = points.into_iter().map(|(mut point, drafts)| {
-        point.figures = drafts.into_iter().map(|draft| draft.finished(levels.next().flatten())).collect();
-        point
+        figures::drafts(Pair { a: of_a, b: of_b }, direct, question, &margins, is_paired)
+    });
+    let drafts: Vec<_> = drafts.collect();
+    let family = drafts.iter().flatten().filter(|draft| draft.is_judged && draft.beyond.is_none()).count();
+    let figures = figures::finished(drafts, 1.0 - CONFIDENCE_TOGETHER);
+    let points = matched.pairs.iter().zip(figures).map(|((of_a, of_b), figures)| PointComparison {
+        gateways: [of_a.gateway.clone(), of_b.gateway.clone()],
+        axes: of_b.axes.clone(),
+        load: of_b.load.clone(),
+        figures,
+        curves: [of_a.curve.clone(), of_b.curve.clone()],
     });
     let points: Vec<PointComparison> = points.collect();
     let has =
@@ -277,6 +272,24 @@ pub fn compare(a: &Dataset, b: &Dataset, question: &Question) -> Result<Comparis
         unmatched: matched.unmatched(a, b),
         points,
     })
+}
+
+/// Two series of one run, and the measures in which B gets a verdict against A.
+pub(crate) struct SeriesPair {
+    pub(crate) a: Series,
+    pub(crate) b: Series,
+    pub(crate) measures: Vec<Measure>,
+}
+
+/// Compares the series of each pair block by block, all pairs as one family.
+pub(crate) fn compare_series(run: &Run, pairs: &[SeriesPair]) -> Vec<Vec<FigureComparison>> {
+    let margins = Margins::with(&run.thresholds.margins);
+    let drafts = pairs.iter().map(|SeriesPair { a, b, measures }| {
+        let is_sequential = run.manifest.repeats_were_added;
+        let question = Question { measures: measures.clone(), is_sequential, ..Question::default() };
+        figures::drafts(Pair { a, b }, None, &question, &margins, true)
+    });
+    figures::finished(drafts.collect(), 1.0 - CONFIDENCE_TOGETHER)
 }
 
 impl Comparison {

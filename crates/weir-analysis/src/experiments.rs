@@ -214,7 +214,7 @@ impl Draft {
 }
 
 /// `0.5 cores`.
-fn cores(cpus: f64) -> String {
+pub(crate) fn cores(cpus: f64) -> String {
     format!("{cpus} core{}", if cpus == 1.0 { "" } else { "s" })
 }
 

@@ -6,6 +6,7 @@ mod added_latency;
 mod amplification;
 mod capacity;
 mod changes;
+mod control_size;
 mod failover;
 mod headroom;
 mod limits_and_starts;
@@ -82,6 +83,7 @@ const FINDERS: &[Finder] = &[
     headroom::FINDER,
     users::FINDER,
     per_core::FINDER,
+    control_size::FINDER,
     of_direct::FINDER,
 ];
 

@@ -133,7 +133,7 @@ impl Dataset {
         let is_meant = |name: &str| gateway.is_none_or(|wanted| name == wanted);
         let is_shown = |row: &&Row| row.is_direct() || is_meant(&row.gateway);
         let of_point = |point: &Point| {
-            point.rows.iter().filter(is_shown).map(|row| series(point, row, has_open)).collect()
+            point.rows.iter().filter(is_shown).map(|row| Series::of(point, row, has_open)).collect()
         };
         let mut series: Vec<Series> = summary.points.iter().flat_map::<Vec<Series>, _>(of_point).collect();
         // Rows of the rig's own stand among those of gateways.
@@ -204,6 +204,48 @@ impl RunSource {
 }
 
 impl Series {
+    /// The row of a load point; `has_open` is whether the run has open loads, which latency is for.
+    pub(crate) fn of(point: &Point, row: &Row, has_open: bool) -> Self {
+        let is_open = point.model == ArrivalModel::Open;
+        let latency = |measure: Measure| match measure {
+            Measure::Latency(name) => row.latency(name).cloned(),
+            _ => None,
+        };
+        let mut figures = vec![(Measure::Throughput, row.throughput_per_s.clone())];
+        if !row.is_direct() {
+            let cpu = &row.cpu_us_per_request;
+            let cpu = match row.latency("p50") {
+                Some(p50) if is_open => at_the_load_point(cpu, p50),
+                _ => cpu.clone(),
+            };
+            figures.push((Measure::CpuPerRequest, cpu));
+        }
+        figures.extend(Measure::all().filter_map(|measure| Some((measure, latency(measure)?))));
+        let is_latency = |measure: &Measure| matches!(measure, Measure::Latency(_));
+        let not_for = match is_open {
+            // A closed loop's latency is that of a gateway kept as busy as the connections can (`docs/method.md#tails`).
+            false if has_open => Measure::all().filter(is_latency).collect(),
+            false => Vec::new(),
+            // The rate was asked for, and says something only where it was not carried.
+            true if row.latency("p50").is_some_and(|p50| p50.repeats.iter().any(is_overloaded)) => Vec::new(),
+            true => vec![Measure::Throughput],
+        };
+        Self {
+            gateway: row.gateway.clone(),
+            axes: point.axes.clone(),
+            load: point.load.clone(),
+            load_point: Some(LoadPoint {
+                model: point.model,
+                connections: point.connections,
+                rate_per_s: point.rate_per_s,
+            }),
+            figures,
+            rig_cpu: row.rig_cpu_us_per_request.clone(),
+            not_for,
+            curve: row.latency_curve.clone(),
+        }
+    }
+
     /// The figure of a measure.
     pub fn figure(&self, measure: Measure) -> Option<&Figure> {
         self.figures.iter().find(|(known, _)| *known == measure).map(|(_, figure)| figure)
@@ -261,47 +303,6 @@ fn add(all: &mut Vec<Series>, table: &Table, row: &findings::Row) {
         _ => (measure, figure),
     });
     series.figures.extend(figures);
-}
-
-fn series(point: &Point, row: &Row, has_open: bool) -> Series {
-    let is_open = point.model == ArrivalModel::Open;
-    let latency = |measure: Measure| match measure {
-        Measure::Latency(name) => row.latency(name).cloned(),
-        _ => None,
-    };
-    let mut figures = vec![(Measure::Throughput, row.throughput_per_s.clone())];
-    if !row.is_direct() {
-        let cpu = &row.cpu_us_per_request;
-        let cpu = match row.latency("p50") {
-            Some(p50) if is_open => at_the_load_point(cpu, p50),
-            _ => cpu.clone(),
-        };
-        figures.push((Measure::CpuPerRequest, cpu));
-    }
-    figures.extend(Measure::all().filter_map(|measure| Some((measure, latency(measure)?))));
-    let is_latency = |measure: &Measure| matches!(measure, Measure::Latency(_));
-    let not_for = match is_open {
-        // A closed loop's latency is that of a gateway kept as busy as the connections can (`docs/method.md#tails`).
-        false if has_open => Measure::all().filter(is_latency).collect(),
-        false => Vec::new(),
-        // The rate was asked for, and says something only where it was not carried.
-        true if row.latency("p50").is_some_and(|p50| p50.repeats.iter().any(is_overloaded)) => Vec::new(),
-        true => vec![Measure::Throughput],
-    };
-    Series {
-        gateway: row.gateway.clone(),
-        axes: point.axes.clone(),
-        load: point.load.clone(),
-        load_point: Some(LoadPoint {
-            model: point.model,
-            connections: point.connections,
-            rate_per_s: point.rate_per_s,
-        }),
-        figures,
-        rig_cpu: row.rig_cpu_us_per_request.clone(),
-        not_for,
-        curve: row.latency_curve.clone(),
-    }
 }
 
 /// CPU time without the repeats of an open load in which the asked rate was not carried, as its `p50` says.

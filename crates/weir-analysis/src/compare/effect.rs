@@ -2,6 +2,8 @@
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
+use super::{BLOCKS_FORECAST, CLAIM_REPEATS};
+use crate::figures::figure::HEADLINE_REPEATS;
 use crate::figures::looks::{self, Looks};
 
 /// Power with which the smallest effect is found: in four comparisons of five.
@@ -88,8 +90,26 @@ impl Effect {
     /// cases of five, as share: the margin, half the interval at `level`, and what chance takes away (Bloom, Evaluation
     /// Review 19, 1995: minimum detectable effects). Of few values it may be as great as floats are, and no greater.
     pub(crate) fn smallest(&self, margin: f64, level: f64) -> f64 {
-        let chance = self.t().inverse_cdf(POWER) * self.standard_error;
-        (margin + self.reach(level) + chance).exp_m1().min(f64::MAX)
+        (margin + self.reach(level) + self.chance()).exp_m1().min(f64::MAX)
+    }
+
+    /// Of pairs: how many of them decide in four cases of five whether the ratio lies within the margin or beyond it, if
+    /// it and the noise stay as they are; `None` if so many as a forecast goes to do not.
+    pub(crate) fn blocks_to_decide(&self, margin: f64, level: f64) -> Option<usize> {
+        let distance = self.log_ratio.abs() - margin;
+        let fewest = if distance > 0.0 { CLAIM_REPEATS } else { HEADLINE_REPEATS };
+        let decides = |blocks: &usize| {
+            let (now, then) = (self.degrees_of_freedom + 1.0, *blocks as f64);
+            let standard_error = self.standard_error * (now / then).sqrt();
+            let then = Self { standard_error, degrees_of_freedom: then - 1.0, ..*self };
+            then.reach(level) + then.chance() <= distance.abs()
+        };
+        (fewest..=BLOCKS_FORECAST).find(decides)
+    }
+
+    /// What chance takes away from an effect in one case of five.
+    fn chance(&self) -> f64 {
+        self.t().inverse_cdf(POWER) * self.standard_error
     }
 
     fn t(&self) -> StudentsT {
@@ -136,6 +156,20 @@ impl Reading {
     /// See [`Effect::smallest`].
     pub(crate) fn smallest(&self, margin: f64, level: f64) -> f64 {
         self.greatest(|effect| effect.smallest(margin, level))
+    }
+
+    /// See [`Effect::blocks_to_decide`]; `None` if both readings lie on different sides of the margin, or a side is unknown:
+    /// more repeats do not change that.
+    pub(crate) fn blocks_to_decide(&self, margin: f64, level: f64) -> Option<usize> {
+        let is_beyond = |effect: &Effect| effect.log_ratio.abs() > margin;
+        let second = self.second.unwrap_or(self.first);
+        let is_split = is_beyond(&self.first) != is_beyond(&second)
+            || is_beyond(&second) && self.first.log_ratio * second.log_ratio < 0.0;
+        if is_split || self.unknown.contains(&true) {
+            return None;
+        }
+        let of = |effect: Effect| effect.blocks_to_decide(margin, level);
+        Some(of(self.first)?.max(of(second)?))
     }
 
     /// The interval with its unknown sides at the ends of all.
@@ -269,6 +303,47 @@ mod tests {
         // A margin of 5 %, t 3.169 and t 0.879 of one standard error.
         let noisy = Effect { standard_error: 0.01, ..effect(10.0) };
         near(noisy.smallest(1.05_f64.ln(), 0.01), 1.05 * f64::exp(0.031_692_7 + 0.008_790_6) - 1.0);
+    }
+
+    #[test]
+    fn the_forecast_is_the_first_number_of_blocks_whose_interval_ends_before_the_margin() {
+        let margin = 1.1_f64.ln();
+        let noisy = |log_ratio: f64, standard_error| Effect {
+            log_ratio,
+            standard_error,
+            degrees_of_freedom: 5.0,
+            looks: Looks::Once,
+        };
+        let check = |log_ratio, expected| {
+            let effect = noisy(log_ratio, 1.0 / 30.0);
+            assert_eq!(effect.blocks_to_decide(margin, 0.01), expected, "{log_ratio}");
+        };
+        // By hand: blocks spread by sqrt(6) / 30 = 0.0816. Of 14 and 17 of them t is 3.012 and 2.921 at 99 %, and 0.870
+        // and 0.865 at 80 %, so that 0.0847 and 0.0750 are needed of margins of 0.0858 and 0.0762.
+        check(0.1 * margin, Some(14));
+        check(-0.2 * margin, Some(17));
+        check(1.9 * margin, Some(14));
+        check(margin, None);
+        // Fewer do not decide, however quiet they are.
+        assert_eq!(noisy(0.0, 1e-9).blocks_to_decide(margin, 0.01), Some(HEADLINE_REPEATS));
+        assert_eq!(noisy(1.0, 1e-9).blocks_to_decide(margin, 0.01), Some(CLAIM_REPEATS));
+    }
+
+    #[test]
+    fn more_blocks_do_not_decide_what_bounds_leave_open() {
+        let effect = |log_ratio| Effect {
+            log_ratio,
+            standard_error: 0.01,
+            degrees_of_freedom: 5.0,
+            looks: Looks::Once,
+        };
+        let read =
+            |first, second, unknown| Reading { first: effect(first), second: Some(effect(second)), unknown };
+        assert!(read(0.0, 0.02, [false; 2]).blocks_to_decide(0.1, 0.01).is_some());
+        assert!(read(0.3, 0.4, [false; 2]).blocks_to_decide(0.1, 0.01).is_some());
+        assert_eq!(read(0.0, 0.4, [false; 2]).blocks_to_decide(0.1, 0.01), None);
+        assert_eq!(read(-0.3, 0.3, [false; 2]).blocks_to_decide(0.1, 0.01), None);
+        assert_eq!(read(0.0, 0.02, [true, false]).blocks_to_decide(0.1, 0.01), None);
     }
 
     #[test]

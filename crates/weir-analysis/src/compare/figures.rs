@@ -56,6 +56,9 @@ pub struct FigureComparison {
     /// How many repeats lie beyond what was measured, where one does: there is no ratio then, and counts and ranks decide.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub beyond: Option<Beyond>,
+    /// What the interval is of.
+    #[serde(skip)]
+    effect: Option<Reading>,
 }
 
 /// Direct of B over direct of A in the same figure: what the rig, the host and the time of day differ by.
@@ -84,6 +87,12 @@ impl FigureComparison {
     /// `1.10 (1.07 .. 1.13)`.
     pub fn ratio_words(&self) -> String {
         self.ratio.map_or_else(|| "n/a".into(), |ratio| ratio_with_interval(ratio, self.interval))
+    }
+
+    /// Blocks after which the verdict is decided in four cases of five, if ratio and noise stay as they are; `None`
+    /// without an interval, and for more than [`super::BLOCKS_FORECAST`].
+    pub(crate) fn blocks_to_decide(&self) -> Option<usize> {
+        self.effect?.blocks_to_decide(self.margin.ln_1p(), 1.0 - self.confidence?)
     }
 
     /// `worse`, `the same within 5 %`; empty without a verdict.
@@ -167,10 +176,20 @@ pub(super) fn drafts(
     Measure::all().filter_map(draft).collect()
 }
 
+/// The figures of all drafts, which are one family.
+pub(super) fn finished(drafts: Vec<Vec<Draft>>, alpha: f64) -> Vec<Vec<FigureComparison>> {
+    let levels = levels(&drafts.iter().flatten().collect::<Vec<_>>(), alpha);
+    let mut levels = levels.into_iter();
+    let mut finish = |of: Vec<Draft>| -> Vec<FigureComparison> {
+        of.into_iter().map(|draft| draft.finished(levels.next().flatten())).collect()
+    };
+    drafts.into_iter().map(&mut finish).collect()
+}
+
 /// The two-sided level of error for each draft; `None` for those that get no verdict. Intervals are one family, with
 /// `alpha` for all together, and exact tests of repeats beyond what was measured are another: few repeats can never give
 /// these a p-value as small as a large family of intervals needs.
-pub(super) fn levels(drafts: &[&Draft], alpha: f64) -> Vec<Option<f64>> {
+fn levels(drafts: &[&Draft], alpha: f64) -> Vec<Option<f64>> {
     let mut levels = vec![None; drafts.len()];
     for is_beyond in [false, true] {
         let is_meant = |draft: &&Draft| draft.is_judged && draft.beyond.is_some() == is_beyond;
@@ -319,7 +338,7 @@ impl Draft {
         }
     }
 
-    pub(super) fn finished(self, level: Option<f64>) -> FigureComparison {
+    fn finished(self, level: Option<f64>) -> FigureComparison {
         let effect = self.effect.filter(|_| self.barred.is_none() && !self.is_unresolved).zip(level);
         let judged = |level: f64| match (&self.beyond, effect) {
             (Some(beyond), _) => self.judged_beyond(beyond, level),
@@ -353,6 +372,7 @@ impl Draft {
             bias: self.bias,
             host_speed: self.host_speed,
             beyond: self.beyond.map(|beyond| beyond.counts),
+            effect: effect.map(|(effect, _)| effect),
         }
     }
 

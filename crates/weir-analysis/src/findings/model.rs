@@ -193,7 +193,7 @@ pub enum Value {
     Estimate {
         /// The value, in the unit of the column.
         sample: Sample,
-        /// Its own 95 % interval; `None` without one.
+        /// Its own interval, at 95 % unless the finding names another confidence; `None` without one.
         interval: Option<[f64; 2]>,
         /// Whether it is valid.
         valid: bool,
@@ -251,9 +251,13 @@ impl Row {
         at_axes(&self.load, &self.axes)
     }
 
-    /// The same without axes that are columns of the table themselves.
+    /// The same without axes that are columns of the table themselves, or lie below one: `limits.control.cpus` below
+    /// `limits.control`.
     pub fn place_beside(&self, columns: &[Column]) -> String {
-        let is_shown = |path: &String| columns.iter().any(|column| column.key == *path);
+        let is_below =
+            |path: &str, key: &str| path.strip_prefix(key).is_some_and(|rest| rest.starts_with('.'));
+        let is_shown =
+            |path: &String| columns.iter().any(|column| column.key == *path || is_below(path, column.key));
         let axes = self.axes.iter().filter(|(path, _)| !is_shown(path));
         at_axes(&self.load, &axes.map(|(path, value)| (path.clone(), value.clone())).collect())
     }

@@ -285,6 +285,18 @@ mod tests {
     }
 
     #[test]
+    fn each_plane_of_a_gateway_has_its_own_use() {
+        let control = Part { limit_cpus: Some(0.1), ..part("contour", Role::Control) };
+        let parts = [control, part("envoy-1", Role::Data), part("envoy-2", Role::Data)];
+        let cores = [("contour", 0.1), ("envoy-1", 0.25), ("envoy-2", 0.5)];
+        let usage = cores.map(|(name, cores)| (name.to_owned(), used(cores))).into();
+        let data = data_usage(&parts, &usage).unwrap();
+        assert_eq!((data.cpu_cores, data.cpu_share_of_limit), (0.75, Some(0.375)), "of two cores");
+        assert_eq!(role_usage(&parts, &usage, Role::Control), Some(used(0.1)));
+        assert_eq!(data_usage(&parts[..1], &usage), None);
+    }
+
+    #[test]
     fn the_busiest_server_of_an_upstream_says_how_near_it_is_to_its_limit() {
         let parts = [
             part("nginx", Role::Data),

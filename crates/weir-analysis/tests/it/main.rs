@@ -7,6 +7,7 @@ mod columns;
 mod compared;
 mod compared_findings;
 mod control;
+mod control_size;
 mod domains;
 mod effects;
 mod errors;

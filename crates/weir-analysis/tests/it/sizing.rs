@@ -50,7 +50,7 @@ fn p99(limit_ms: f64) -> Option<Vec<Bound>> {
     Some(vec![Bound { name: "p99".into(), limit: limit_ms * 1e6 }])
 }
 
-fn demand(rate_per_s: f64) -> Demand {
+pub(crate) fn demand(rate_per_s: f64) -> Demand {
     Demand {
         rate_per_s,
         bounds: p99(20.0),

@@ -23,6 +23,10 @@ const ACCEPTED_MAX: Duration = Duration::from_secs(120);
 /// How often the cluster is asked meanwhile.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
+/// What a container with limits requests at most: cores and bytes.
+const REQUESTED_CPUS: f64 = 0.01;
+const REQUESTED_BYTES: u64 = 32 << 20;
+
 /// What a rollout writes into a pod template, so that its pods are fresh.
 const RESTARTED: &str = "weir/restarted-at";
 
@@ -105,7 +109,7 @@ impl ClusterGateways {
             // If a request fails, the next routes replace both.
             applied.insert(gateway.to_owned(), [&before[..], &labelled].concat());
             let kept: BTreeSet<_> = labelled.iter().filter_map(key_of).collect();
-            // Gateways of one driver call their objects alike, so that one replaces those of the other.
+            // Gateways of one driver use the same object names, so one replaces the objects of the other.
             for (_, objects) in applied.iter_mut().filter(|(other, _)| *other != gateway) {
                 objects.retain(|object| key_of(object).is_none_or(|key| !kept.contains(&key)));
             }
@@ -208,7 +212,7 @@ impl ClusterGateways {
             return Err(PodError::new(
                 "binary-missing",
                 message,
-                "name another workload: --set gateways.NAME.set=..",
+                "name its workload: --set gateways.NAME.set={namespace: .., data: ..}",
             ));
         }
         let mut notes = Vec::new();
@@ -268,7 +272,9 @@ impl ClusterGateways {
             }
             // Requests beyond the limits would be refused, and absent ones become the limits, which leave no room for the pod
             // that comes before the old one goes.
-            let requests = json!({ "cpu": "10m", "memory": "32Mi" });
+            let cpus = limits.cpus.unwrap_or(f64::INFINITY).min(REQUESTED_CPUS);
+            let memory_bytes = limits.memory_bytes.unwrap_or(u64::MAX).min(REQUESTED_BYTES);
+            let requests = json!({ "cpu": cpu_quantity(cpus), "memory": memory_bytes.to_string() });
             container["resources"] = json!({ "limits": wanted, "requests": requests });
         }
         let now = weir_rig::mono_ns();
@@ -278,7 +284,7 @@ impl ClusterGateways {
         } } });
         let changed = self.cluster.patch(object, &change).map(drop);
         if is_first && changed.as_ref().is_err_and(|error| !error.is_transient()) {
-            // What was refused is not to be put back: the right to do that is missing too.
+            // A refused change needs no restoration, for which the right would be missing too.
             self.try_record(|changes| changes.workloads.retain(|known| known.object() != *object))?;
         }
         changed
@@ -308,9 +314,9 @@ impl ClusterGateways {
                 |pod: &Value| matches!(pod["status"]["phase"].as_str(), Some("Failed" | "Succeeded"));
             let is_live = |pod: &&Value| pod["metadata"]["deletionTimestamp"].is_null() && !has_ended(pod);
             let live: Vec<&Value> = pods.iter().filter(is_live).collect();
-            let old = of_before(&found, &live);
+            let old = old_pods(&found, &live);
             let why = match is_rolled_out(&found) {
-                Ok(()) if !old.is_empty() => format!("pods of before still run: {}", old.join(", ")),
+                Ok(()) if !old.is_empty() => format!("old pods still run: {}", old.join(", ")),
                 Ok(()) => match placed(&live, workload) {
                     Some(placed) => return Ok(placed),
                     None => "its pods are not ready".to_owned(),
@@ -375,7 +381,7 @@ impl ClusterGateways {
     /// [`PodError`] with what could not be put back. The record of it stays.
     pub fn restore(&self) -> Result<(), PodError> {
         restore(&self.cluster, &self.site)?;
-        // What follows is recorded anew.
+        // Record later changes anew.
         *self.changes.lock().unwrap_or_else(PoisonError::into_inner) = Changes::default();
         self.applied.lock().unwrap_or_else(PoisonError::into_inner).clear();
         Ok(())
@@ -416,7 +422,7 @@ pub(super) fn restore(cluster: &Cluster, site: &Site) -> Result<(), PodError> {
         match cluster.patch(&before.object(), &change) {
             // Who has removed the workload meanwhile has removed the change.
             Err(KubeError::Refused { status: Some(404), .. }) | Ok(_) => {}
-            // The others are put back all the same.
+            // Restore the others nevertheless.
             Err(error) => failed = failed.or_else(|| Some(refused(&error))),
         }
     }
@@ -482,8 +488,8 @@ fn is_rolled_out(object: &Value) -> Result<(), String> {
     }
 }
 
-/// The names of pods of an earlier template: they may be the ones that are available.
-fn of_before<'a>(workload: &Value, pods: &[&'a Value]) -> Vec<&'a str> {
+/// The names of pods of an earlier template, which may be the only ones that are available.
+fn old_pods<'a>(workload: &Value, pods: &[&'a Value]) -> Vec<&'a str> {
     let mark = &workload["spec"]["template"]["metadata"]["annotations"][RESTARTED];
     let is_old = |pod: &&&Value| mark.is_string() && pod["metadata"]["annotations"][RESTARTED] != *mark;
     pods.iter().filter(is_old).filter_map(|pod| pod["metadata"]["name"].as_str()).collect()

@@ -20,7 +20,7 @@ use super::{PodError, Site, chunked, joined};
 const RUN: &str = "run";
 /// The data that says how the run ended.
 const END: &str = "end";
-/// The data that begins with this, and ends with its index, is a cell.
+/// The prefix of the data of a cell; its index follows.
 const CELL: &str = "cell-";
 
 /// How a run in a cluster ended.
@@ -206,7 +206,7 @@ impl Fetched {
     }
 }
 
-/// Whether the data of that name is a cell; a gateway may be called `cell`, so that names of its files begin the same.
+/// Whether the data `name` is a cell. The files of a gateway called `cell` have names with the same prefix.
 fn is_cell(name: &str) -> bool {
     name.strip_prefix(CELL).is_some_and(|index| index.parse::<u32>().is_ok())
 }

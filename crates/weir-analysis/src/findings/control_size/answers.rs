@@ -1,0 +1,248 @@
+//! What a comparison of two sizes says of the question, and what all of them say together.
+
+use crate::compare::{
+    BLOCKS_FORECAST, CLAIM_REPEATS, FigureComparison, Measure, Verdict, interval_words, smallest_effect_words,
+};
+use crate::figures::figure::{Figure, HEADLINE_REPEATS, Repeated};
+use crate::figures::quantity::{counted, percent_short};
+use crate::points::conclusions::{by_reason, join};
+use crate::verdicts::reasons::reason_name;
+
+/// Whether a size matters in one figure.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Answer {
+    /// The whole interval lies within the margin.
+    Same,
+    /// The whole interval lies beyond it.
+    Matters,
+    /// Neither, with the reason.
+    Undecided(String),
+}
+
+/// A size against the largest one, in one figure under one load.
+pub(super) struct Compared<'a> {
+    pub(super) load: &'a str,
+    pub(super) size: &'a str,
+    pub(super) largest: &'a str,
+    pub(super) figure: &'a FigureComparison,
+    pub(super) answer: Answer,
+}
+
+impl Answer {
+    pub(super) fn of(figure: &FigureComparison) -> Self {
+        let blocks = blocks(figure);
+        match figure.verdict {
+            Some(Verdict::Better | Verdict::Worse) => Self::Matters,
+            // Two repeats do not show their noise.
+            _ if blocks < HEADLINE_REPEATS && figure.beyond.is_none() => {
+                Self::Undecided(too_few(figure, blocks))
+            }
+            Some(Verdict::Same) => Self::Same,
+            Some(Verdict::Undecided) | None => Self::Undecided(reason(figure)),
+        }
+    }
+
+    /// `same within 10 %`.
+    pub(super) fn words(&self, figure: &FigureComparison) -> String {
+        match self {
+            Self::Same => figure.verdict_words(),
+            Self::Matters => "matters".to_owned(),
+            Self::Undecided(_) => "undecided".to_owned(),
+        }
+    }
+}
+
+/// Repeats in which both sides are valid, or bounded on both sides.
+fn blocks(figure: &FigureComparison) -> usize {
+    let is_known = |of: &&Repeated| {
+        let range = of.known();
+        let is_valid = of.reasons.is_empty() && of.value().is_some();
+        is_valid || range.low.is_some() && range.high.is_some()
+    };
+    let known = |of: &Figure| of.repeats.iter().filter(is_known).map(|of| of.repeat).collect::<Vec<u32>>();
+    let of_a = known(&figure.a);
+    known(&figure.b).iter().filter(|repeat| of_a.contains(repeat)).count()
+}
+
+fn too_few(figure: &FigureComparison, blocks: usize) -> String {
+    let mut why: Vec<&str> = Vec::new();
+    for (reason, _) in figure.a.reasons().into_iter().chain(figure.b.reasons()) {
+        let name = reason_name(reason);
+        if !why.contains(&name) {
+            why.push(name);
+        }
+    }
+    let why = if why.is_empty() { String::new() } else { format!(": {}", why.join(", ")) };
+    format!(
+        "{} of both sizes, at least {HEADLINE_REPEATS} are needed{why}",
+        counted(blocks as u64, "valid repeat")
+    )
+}
+
+/// Why a figure with enough repeats is undecided.
+fn reason(figure: &FigureComparison) -> String {
+    let (low, high) = (1.0 / (1.0 + figure.margin), 1.0 + figure.margin);
+    match (&figure.beyond, figure.interval) {
+        (Some(beyond), _) => beyond.sentence("those with the largest size"),
+        (None, Some([from, to])) if from > high || to < low => {
+            format!("the interval excludes the margin, but a difference needs {CLAIM_REPEATS} valid repeats")
+        }
+        (None, Some(_)) => format!("the interval crosses the margin of {}", percent_short(figure.margin)),
+        (None, None) => figure.why.clone(),
+    }
+}
+
+/// What all comparisons of a gateway say.
+pub(super) fn conclude(subject: &str, all: &[Compared<'_>]) -> String {
+    let that =
+        |is: fn(&Answer) -> bool| -> Vec<&Compared<'_>> { all.iter().filter(|of| is(&of.answer)).collect() };
+    let matters = that(|answer| *answer == Answer::Matters);
+    let same = that(|answer| *answer == Answer::Same);
+    let undecided = that(|answer| matches!(answer, Answer::Undecided(_)));
+    let is_cost = |of: &&Compared<'_>| of.figure.measure == Measure::CpuPerRequest;
+    // What a load is for is answered by itself: CPU time, of a narrower margin, is often decided last.
+    let has_answer = !same.is_empty() && undecided.iter().all(is_cost);
+    let mut sentences = Vec::new();
+    if !matters.is_empty() {
+        let words = different(&matters);
+        sentences.push(format!("The size of the control plane matters for {subject}: {words}."));
+        sentences.extend(alike(&same).map(|words| format!("Otherwise, {words}.")));
+        sentences.extend(open(&undecided).map(|words| format!("Undecided: {words}.")));
+    } else if has_answer {
+        let is_whole = undecided.is_empty() && !same.iter().all(is_cost);
+        let of = if is_whole { String::new() } else { format!("{} of ", decided(&same, &undecided)) };
+        let words = alike(&same).unwrap_or_default();
+        sentences.push(format!("The size of the control plane does not matter for {of}{subject}: {words}."));
+        sentences.extend(open(&undecided).map(|words| format!("Undecided: {words}.")));
+    } else {
+        let words = open(&undecided).unwrap_or_default();
+        sentences.push(format!(
+            "It is undecided whether the size of the control plane matters for {subject}: {words}."
+        ));
+        sentences.extend(alike(&same).map(|words| format!("Decided: {words}.")));
+    }
+    sentences.extend(forecast(&undecided));
+    sentences.join(" ")
+}
+
+/// `throughput and p50 latency`: of what nothing is undecided.
+fn decided(same: &[&Compared<'_>], undecided: &[&Compared<'_>]) -> String {
+    let mut names: Vec<String> = Vec::new();
+    for of in same {
+        let name = noun(of.figure.measure);
+        let is_open = undecided.iter().any(|other| other.figure.measure == of.figure.measure);
+        if !is_open && !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    join(&names)
+}
+
+fn noun(measure: Measure) -> String {
+    match measure {
+        Measure::CpuPerRequest => "CPU time per request".to_owned(),
+        other => other.title(),
+    }
+}
+
+/// Comparisons of which one sentence says the same.
+struct Clause<'a> {
+    of: &'a Compared<'a>,
+    sizes: Vec<String>,
+    loads: Vec<String>,
+}
+
+/// Comparisons that differ in nothing but sizes and loads together, if each of the sizes has all of the loads.
+fn clauses<'a>(all: &[&'a Compared<'a>]) -> Vec<Clause<'a>> {
+    let is_alike = |a: &Compared<'_>, b: &Compared<'_>| {
+        a.figure.measure == b.figure.measure && a.largest == b.largest && a.answer == b.answer
+    };
+    let mut kinds: Vec<&'a Compared<'a>> = Vec::new();
+    for of in all {
+        if !kinds.iter().any(|known| is_alike(known, of)) {
+            kinds.push(of);
+        }
+    }
+    let of_kind = |kind: &&'a Compared<'a>| -> Vec<Clause<'a>> {
+        let alike = all.iter().filter(|of| is_alike(kind, of));
+        let loads = by_reason(alike.map(|of| (of.size, of.load.to_owned())).collect());
+        let sizes = by_reason(loads.into_iter().map(|(size, loads)| (loads, size.to_owned())).collect());
+        sizes.into_iter().map(|(loads, sizes)| Clause { of: kind, sizes, loads }).collect()
+    };
+    kinds.iter().flat_map(of_kind).collect()
+}
+
+/// `with 0.1 cores and 0.5 cores, throughput at users-4 is the same within 10 % as with 1 core`; `None` of none.
+fn alike(same: &[&Compared<'_>]) -> Option<String> {
+    let mut words: Vec<String> = Vec::new();
+    let mut before: Option<Clause<'_>> = None;
+    for clause in clauses(same) {
+        let of = clause.of;
+        let (noun, loads) = (noun(of.figure.measure), join(&clause.loads));
+        let margin = percent_short(of.figure.margin);
+        let goes_on =
+            before.as_ref().filter(|last| last.sizes == clause.sizes && last.of.largest == of.largest);
+        words.push(match goes_on {
+            Some(last) if last.loads == clause.loads => format!("{noun} within {margin}"),
+            Some(_) => format!("{noun} at {loads} within {margin}"),
+            None => format!(
+                "with {}, {noun} at {loads} is the same within {margin} as with {}",
+                join(&clause.sizes),
+                of.largest
+            ),
+        });
+        before = Some(clause);
+    }
+    (!words.is_empty()).then(|| words.join("; "))
+}
+
+/// `with 0.1 cores, throughput at users-4 is 0.700 (0.689 .. 0.711) times that with 1 core`.
+fn different(matters: &[&Compared<'_>]) -> String {
+    let words = |of: &&Compared<'_>| {
+        let Compared { load, size, largest, figure, .. } = of;
+        let noun = noun(figure.measure);
+        match (&figure.beyond, figure.ratio, figure.interval) {
+            (Some(beyond), ..) => {
+                let with = format!("those with {largest}");
+                format!("with {size}, {noun} at {load} is {}", beyond.sentence(&with))
+            }
+            (None, None, Some(interval)) => {
+                format!(
+                    "with {size}, {noun} at {load} is {} times that with {largest}",
+                    interval_words(interval)
+                )
+            }
+            (None, ..) => {
+                format!("with {size}, {noun} at {load} is {} times that with {largest}", figure.ratio_words())
+            }
+        }
+    };
+    matters.iter().map(words).collect::<Vec<_>>().join("; ")
+}
+
+/// `throughput at users-4 with 0.1 cores (the interval crosses the margin of 10 %)`; `None` of none.
+fn open(undecided: &[&Compared<'_>]) -> Option<String> {
+    let words = |clause: Clause<'_>| {
+        let noun = noun(clause.of.figure.measure);
+        let Answer::Undecided(why) = &clause.of.answer else { return String::new() };
+        format!("{noun} at {} with {} ({why})", join(&clause.loads), join(&clause.sizes))
+    };
+    let words: Vec<String> = clauses(undecided).into_iter().map(words).collect();
+    (!words.is_empty()).then(|| words.join("; "))
+}
+
+/// What these repeats can detect, and how many decide; `None` if nothing is known of the noise.
+fn forecast(undecided: &[&Compared<'_>]) -> Option<String> {
+    let known = || undecided.iter().filter(|of| of.figure.smallest_effect.is_some());
+    let smallest = known().filter_map(|of| of.figure.smallest_effect).reduce(f64::max)?;
+    let repeats: Option<Vec<usize>> = known().map(|of| of.figure.blocks_to_decide()).collect();
+    let needed = match repeats.and_then(|all| all.into_iter().max()) {
+        Some(repeats) => format!("about {repeats} repeats"),
+        None => format!("more than {BLOCKS_FORECAST} repeats"),
+    };
+    let detectable = match smallest_effect_words(smallest) {
+        beyond if beyond.starts_with('>') => String::new(),
+        share => format!("This run can detect differences of {share} or more. "),
+    };
+    Some(format!("{detectable}With the same noise, a decision needs {needed}."))
+}
