@@ -30,6 +30,8 @@ mod origins;
 mod pages;
 mod peers;
 mod places;
+#[cfg(feature = "kubernetes")]
+mod pods;
 mod program;
 mod prometheus;
 mod remote;

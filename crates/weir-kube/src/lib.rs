@@ -76,12 +76,14 @@ pub enum KubeError {
 impl KubeError {
     /// Whether the API refused the request because the caller lacks a right.
     pub fn is_forbidden(&self) -> bool {
-        matches!(self, Self::Refused { status: Some(401 | 403), .. }) && !self.is_over_quota()
+        matches!(self, Self::Refused { status: Some(401 | 403), .. }) && !self.is_against_policy()
     }
 
-    /// Whether a ResourceQuota of the namespace does not allow the object.
-    pub fn is_over_quota(&self) -> bool {
-        matches!(self, Self::Refused { status: Some(403), why, .. } if why.contains("exceeded quota"))
+    /// Whether a quota, a level of Pod Security or another policy does not allow the object, whoever asks.
+    pub fn is_against_policy(&self) -> bool {
+        const SAID: [&str; 4] =
+            ["exceeded quota", "violates PodSecurity", "admission webhook", "ValidatingAdmissionPolicy"];
+        matches!(self, Self::Refused { why, .. } if SAID.iter().any(|said| why.contains(said)))
     }
 
     /// Whether the object exists already, or a change of somebody else came first.
@@ -186,6 +188,11 @@ impl Cluster {
         };
         let (runtime, kinds) = (Arc::new(runtime), Kinds::default());
         Ok(Self { client, config, runtime, kinds, patience: Duration::ZERO })
+    }
+
+    /// The URL of the API.
+    pub fn address(&self) -> String {
+        self.config.cluster_url.to_string()
     }
 
     /// Repeats requests for so long while the API is not there, or overloaded.

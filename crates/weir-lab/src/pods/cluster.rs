@@ -446,13 +446,13 @@ impl Watch {
     }
 }
 
-/// What to do where a ResourceQuota is in the way.
-const QUOTA: &str = "raise the quota of the namespace, or use another one (--namespace)";
+/// What to do where a policy is in the way.
+const POLICY: &str = "change the quota or policy that it names, or use another namespace (--namespace)";
 
 /// The API refused what the run needs.
 pub(super) fn refused(error: &KubeError) -> PodError {
     let remedy = match error.is_forbidden() {
-        _ if error.is_over_quota() => QUOTA,
+        _ if error.is_against_policy() => POLICY,
         true => "grant the right that it names; `weir k8s render` prints the Role that a run needs",
         false => "see what the cluster says, and try again",
     };

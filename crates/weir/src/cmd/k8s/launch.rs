@@ -75,8 +75,16 @@ mod with_cluster {
 
     /// The cores of the largest node; `None` if the nodes may not be read.
     pub(in crate::cmd) fn node_cpus(context: Option<&str>) -> Result<Option<usize>, Failure> {
-        let nodes = connect(context)?.list(&Selected::everywhere("v1", "Node", ""));
-        let nodes = match nodes {
+        let cluster = connect(context)?;
+        let nodes = match cluster.list(&Selected::everywhere("v1", "Node", "")) {
+            Err(error) if error.is_transient() => {
+                let message =
+                    format!("the Kubernetes API at {} does not respond: {error}", cluster.address());
+                return Err(Failure::environment(
+                    message,
+                    "check that the cluster is there: kubectl get nodes",
+                ));
+            }
             Err(error) if error.is_forbidden() => return Ok(None),
             nodes => nodes.map_err(|error| told(&error))?,
         };
@@ -113,6 +121,21 @@ mod with_cluster {
         };
         let site = args.site(&run.id, !is_there);
         let results = Results::new(Arc::clone(&cluster), site.clone());
+        // Its results are there, and a second coordinator would take the namespace for somebody else's.
+        let account = Object::new("v1", "ServiceAccount", &site.namespace, &site.coordinator());
+        let is_running = match cluster.get(&account) {
+            Err(error) if error.is_forbidden() => false,
+            found => is_there && found.map_err(|error| told(&error))?.is_some(),
+        };
+        if is_running {
+            let flags = flags(context, args);
+            let message = format!("run {} is in namespace {} already", run.id, site.namespace);
+            let remedy = format!(
+                "`weir k8s attach {id}{flags}` follows it; `weir k8s fetch` and `clean` take its results and remove it",
+                id = run.id
+            );
+            return Err(Failure::wrong_use(message, remedy));
+        }
         let mut uid = None;
         if site.is_own {
             let made = cluster.create(&namespace_manifest(&site)).map_err(|error| {
@@ -133,8 +156,11 @@ mod with_cluster {
         manifests.extend(coordinator_manifests(&site, &archive, rights));
         let started = cluster.apply(&manifests, PATIENCE);
         if let Err(error) = started {
-            // Nothing stays of a run that could not begin.
-            let _ = results.clean();
+            // Nothing stays of a run that could not begin, whatever else may be removed.
+            if results.clean().is_err() && site.is_own {
+                let namespace = Object::global("v1", "Namespace", &site.namespace);
+                let _ = cluster.remove(&namespace, Duration::ZERO);
+            }
             return Err(told(&error));
         }
         note(format_args!("run {} is in namespace {}", run.id, site.namespace));
@@ -159,8 +185,8 @@ mod with_cluster {
     pub(in crate::cmd::k8s) fn told(error: &KubeError) -> Failure {
         let remedy = match error {
             KubeError::Connect { .. } => "check the kubeconfig and its contexts: kubectl config get-contexts",
-            error if error.is_over_quota() => {
-                "raise the quota of the namespace, or use another one (--namespace)"
+            error if error.is_against_policy() => {
+                "change the quota or policy that it names, or use another namespace (--namespace)"
             }
             error if error.is_forbidden() => {
                 "ask for the right that it names; `weir k8s render SCENARIO` prints all objects that a run needs"

@@ -1,0 +1,307 @@
+//! Routes of Contour and Istio: applied, accepted, reduced, and removed.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::{Arc, Once};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use weir_kube::{Object, Selected};
+use weir_lab::pods::{ClusterGateways, PodError, Site};
+use weir_rig::{Binary, Binding, ClusterRoutes, Drivers, PodBinding, TlsBinding};
+
+use super::api::{Api, api, path};
+use crate::program::{the_host, until};
+
+/// How long weir waits for routes that are never accepted: longer than the control plane of the test takes.
+const SHORT: Duration = Duration::from_secs(6);
+
+/// Defines the kinds of Contour and Istio, without what these check.
+pub fn define_kinds(api: &Api) {
+    static DEFINED: Once = Once::new();
+    let definition = |group: &str, plural: &str, kind: &str| {
+        let schema = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+        json!({
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": { "name": format!("{plural}.{group}") },
+            "spec": {
+                "group": group,
+                "scope": "Namespaced",
+                "names": { "kind": kind, "plural": plural },
+                "versions": [{
+                    "name": "v1", "served": true, "storage": true,
+                    "schema": { "openAPIV3Schema": schema }, "subresources": { "status": {} },
+                }],
+            },
+        })
+    };
+    DEFINED.call_once(|| {
+        let kinds = [
+            ("projectcontour.io", "httpproxies", "HTTPProxy"),
+            ("networking.istio.io", "gateways", "Gateway"),
+            ("networking.istio.io", "virtualservices", "VirtualService"),
+        ];
+        let definitions = kinds.map(|(group, plural, kind)| definition(group, plural, kind));
+        api.admin().apply(&definitions, Duration::ZERO).unwrap();
+        for (group, plural, kind) in kinds {
+            until(&format!("{plural} are served"), || {
+                api.admin().list(&Selected::everywhere(&format!("{group}/v1"), kind, "")).is_ok()
+            });
+        }
+    });
+}
+
+/// What a driver renders for the first hosts of a topology with two paths.
+fn routes(driver: &str, site: &Site, hosts: usize, folder: &Path, tls: bool) -> ClusterRoutes {
+    let drivers = Drivers::load(&[]).unwrap();
+    let driver = drivers.driver(driver).unwrap();
+    let anywhere = SocketAddr::from(([0, 0, 0, 0], 8080));
+    let pods = PodBinding {
+        namespace: site.namespace.clone(),
+        run: site.run.clone(),
+        service: "upstream".into(),
+        port: 8080,
+    };
+    let binding = Binding {
+        listen: anywhere,
+        admin: anywhere,
+        addresses: BTreeMap::new(),
+        origins: vec![anywhere],
+        hosts: (1..=hosts).map(|number| format!("d{number}.gateway.test")).collect(),
+        paths: vec!["/ping".into(), "/get/1".into()],
+        rewrite: None,
+        tls: tls.then_some(TlsBinding { client_certificate: false, certificate_each: true }),
+        certificates: None,
+        tokens: Vec::new(),
+        token_cache: Duration::ZERO,
+        workers: 1,
+        limits: BTreeMap::new(),
+        set: BTreeMap::new(),
+        binary: Binary::default(),
+        config: None,
+        changes: false,
+        services: BTreeMap::new(),
+        secure_origin: None,
+        pods: Some(pods),
+    };
+    let rendered = driver.render(&binding, folder).unwrap();
+    driver.cluster_routes(&binding, rendered.credentials.certificates.as_ref(), folder).unwrap()
+}
+
+/// The control plane of Contour.
+struct Contour<'a> {
+    api: &'a Api,
+    site: &'a Site,
+}
+
+impl Contour<'_> {
+    fn proxies(&self) -> Vec<Value> {
+        let Site { namespace, .. } = self.site;
+        let selected = Selected::new("projectcontour.io/v1", "HTTPProxy", namespace, &self.site.selector());
+        self.api.admin().list(&selected).unwrap()
+    }
+
+    /// Sets the condition of every route but those whose host is `invalid`; returns how many there are.
+    fn look(&self, invalid: &str) -> usize {
+        let proxies = self.proxies();
+        for proxy in &proxies {
+            let host = proxy["spec"]["virtualhost"]["fqdn"].as_str().unwrap();
+            let generation = &proxy["metadata"]["generation"];
+            let condition = match host == invalid {
+                false => json!({ "type": "Valid", "status": "True", "observedGeneration": generation }),
+                true => json!({
+                    "type": "Valid", "status": "False", "observedGeneration": generation,
+                    "message": "At least one error present, see Errors for details",
+                    "errors": [{ "message": format!("fqdn {host} is used elsewhere") }],
+                }),
+            };
+            let object = Object::of(proxy).unwrap();
+            let status = json!({ "status": { "conditions": [condition] } });
+            let (code, said) = self.api.request("PATCH", &format!("{}/status", path(&object)), Some(&status));
+            // It may be removed meanwhile.
+            assert!(code == 200 || code == 404, "{said}");
+        }
+        proxies.len()
+    }
+
+    /// Puts routes, and looks at them until that is done.
+    fn put(&self, lab: &ClusterGateways, routes: &ClusterRoutes, invalid: &str) -> Result<(), PodError> {
+        let accepted = routes.accepted.as_ref();
+        thread::scope(|scope| {
+            let put = scope.spawn(|| lab.put_routes("contour", &routes.objects, accepted));
+            while !put.is_finished() {
+                self.look(invalid);
+                thread::sleep(Duration::from_millis(50));
+            }
+            put.join().unwrap()
+        })
+    }
+}
+
+fn hosts(proxies: &[Value]) -> Vec<&str> {
+    let mut hosts: Vec<&str> =
+        proxies.iter().map(|proxy| proxy["spec"]["virtualhost"]["fqdn"].as_str().unwrap()).collect();
+    hosts.sort_unstable();
+    hosts
+}
+
+fn secrets(api: &Api, site: &Site) -> Vec<String> {
+    api.names("v1", "Secret", &site.namespace, &site.selector())
+}
+
+#[test]
+fn routes_of_contour_follow_the_topology_and_go_with_the_run() {
+    let (_host, api) = (the_host(), api());
+    define_kinds(api);
+    let site = api.own("contour");
+    let lab = ClusterGateways::new(Arc::new(api.connect("admin")), site.clone());
+    let contour = Contour { api, site: &site };
+    let folder = tempfile::tempdir().unwrap();
+
+    let three = routes("contour", &site, 3, &folder.path().join("three"), true);
+    contour.put(&lab, &three, "").unwrap();
+    let proxies = contour.proxies();
+    assert_eq!(hosts(&proxies), ["d1.gateway.test", "d2.gateway.test", "d3.gateway.test"]);
+    for proxy in &proxies {
+        let of_host = proxy["spec"]["routes"].as_array().unwrap().iter();
+        let paths: Vec<&str> =
+            of_host.map(|route| route["conditions"][0]["exact"].as_str().unwrap()).collect();
+        assert_eq!(paths, ["/ping", "/get/1"]);
+        let secret = proxy["spec"]["virtualhost"]["tls"]["secretName"].as_str().unwrap();
+        let secret = api.get(&Object::new("v1", "Secret", &site.namespace, secret));
+        assert_eq!(secret["type"], "kubernetes.io/tls");
+        assert!(["tls.crt", "tls.key"].iter().all(|file| secret["data"][file].is_string()), "{secret}");
+        assert!(proxy["metadata"]["ownerReferences"].is_null(), "it goes with its own namespace");
+    }
+    assert_eq!(secrets(api, &site).len(), 3);
+
+    // Equal routes are not applied again.
+    lab.put_routes("contour", &three.objects, three.accepted.as_ref()).unwrap();
+    assert_eq!(contour.proxies(), proxies);
+
+    let one = routes("contour", &site, 1, &folder.path().join("one"), false);
+    contour.put(&lab, &one, "").unwrap();
+    let proxies = contour.proxies();
+    assert_eq!(hosts(&proxies), ["d1.gateway.test"]);
+    assert!(proxies[0]["spec"]["virtualhost"]["tls"].is_null(), "{}", proxies[0]);
+    assert!(secrets(api, &site).is_empty());
+
+    lab.restore().unwrap();
+    assert!(contour.proxies().is_empty());
+    assert!(api.names("v1", "ConfigMap", &site.namespace, &site.selector()).is_empty());
+    // After that they are applied again.
+    contour.put(&lab, &one, "").unwrap();
+    lab.restore().unwrap();
+    assert!(contour.proxies().is_empty());
+}
+
+#[test]
+fn routes_that_are_not_accepted_are_reported_and_do_not_stay() {
+    let (_host, api) = (the_host(), api());
+    define_kinds(api);
+    let site = api.own("invalid");
+    let lab = ClusterGateways::new(Arc::new(api.connect("admin")), site.clone()).waiting(SHORT);
+    let contour = Contour { api, site: &site };
+    let folder = tempfile::tempdir().unwrap();
+    let [two, three] =
+        [2, 3].map(|count| routes("contour", &site, count, &folder.path().join(count.to_string()), false));
+    let error = contour.put(&lab, &three, "d3.gateway.test").unwrap_err();
+    assert_eq!(error.cause, "never-ready");
+    assert_eq!(
+        error.message,
+        format!(
+            "contour: HTTPProxy weir-{}-3 is not Valid: At least one error present, see Errors for details; fqdn \
+             d3.gateway.test is used elsewhere",
+            site.run
+        )
+    );
+    // The next cell has fewer hosts, without the invalid one.
+    contour.put(&lab, &two, "").unwrap();
+    assert_eq!(hosts(&contour.proxies()), ["d1.gateway.test", "d2.gateway.test"]);
+
+    // A condition of an earlier generation does not count.
+    let mut changed = two.clone();
+    for proxy in changed.objects.iter_mut().filter(|of| of["kind"] == "HTTPProxy") {
+        proxy["spec"]["routes"].as_array_mut().unwrap().truncate(1);
+    }
+    let error = lab.put_routes("contour", &changed.objects, changed.accepted.as_ref()).unwrap_err();
+    assert!(
+        error.message.ends_with("nothing has looked at its change yet; is the control plane running?"),
+        "{error}"
+    );
+    assert_eq!(contour.look(""), 2);
+    lab.put_routes("contour", &changed.objects, changed.accepted.as_ref()).unwrap();
+
+    // If the API refuses one object, those applied before it are removed later.
+    let mut refused = three.clone();
+    refused.objects.push(json!({
+        "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls", "data": {},
+        "metadata": { "name": "no-certificate", "namespace": site.namespace },
+    }));
+    let error = lab.put_routes("contour", &refused.objects, None).unwrap_err();
+    assert!(error.message.contains("cannot apply Secret ") && error.message.contains("tls.crt"), "{error}");
+    assert_eq!(contour.proxies().len(), 3);
+    contour.put(&lab, &two, "").unwrap();
+    assert_eq!(contour.proxies().len(), 2);
+    lab.restore().unwrap();
+    assert!(contour.proxies().is_empty());
+}
+
+#[test]
+fn routes_of_istio_have_their_certificates_beside_its_proxies() {
+    let (_host, api) = (the_host(), api());
+    define_kinds(api);
+    api.namespace("istio-system", json!({}));
+    let site = api.own("istio");
+    let lab = ClusterGateways::new(Arc::new(api.connect("admin")), site.clone());
+    let folder = tempfile::tempdir().unwrap();
+    let count = |namespace: &str, api_version: &str, kind: &str| {
+        api.names(api_version, kind, namespace, &site.selector()).len()
+    };
+    let counts = || {
+        let istio = "networking.istio.io/v1";
+        let here = &site.namespace;
+        [
+            count("istio-system", "v1", "Secret"),
+            count(here, "v1", "Secret"),
+            count(here, istio, "Gateway"),
+            count(here, istio, "VirtualService"),
+        ]
+    };
+    let three = routes("istio", &site, 3, &folder.path().join("three"), true);
+    assert_eq!(three.accepted, None);
+    lab.put_routes("istio", &three.objects, None).unwrap();
+    assert_eq!(counts(), [3, 0, 1, 3]);
+    let uid = api.get(&Object::global("v1", "Namespace", &site.namespace))["metadata"]["uid"].clone();
+    let owner = json!([{ "apiVersion": "v1", "kind": "Namespace", "name": site.namespace, "uid": uid }]);
+    for name in api.names("v1", "Secret", "istio-system", &site.selector()) {
+        let secret = api.get(&Object::new("v1", "Secret", "istio-system", &name));
+        assert_eq!(secret["metadata"]["ownerReferences"], owner, "it goes with the namespace of the run");
+    }
+    let name = format!("weir-{}", site.run);
+    let gateway = Object::new("networking.istio.io/v1", "Gateway", &site.namespace, &name);
+    assert_eq!(api.get(&gateway)["spec"]["servers"].as_array().unwrap().len(), 3);
+
+    // Another gateway of the same driver replaces them, until it is the turn of the first again.
+    let mut other = three.objects.clone();
+    let of_other = other.iter_mut().find(|of| of["kind"] == "Gateway").unwrap();
+    of_other["spec"]["selector"]["istio"] = json!("other");
+    for (name, objects, selector) in [
+        ("other", &other, "other"),
+        ("istio", &three.objects, "ingressgateway"),
+        ("other", &other, "other"),
+        ("istio", &three.objects, "ingressgateway"),
+    ] {
+        lab.put_routes(name, objects, None).unwrap();
+        assert_eq!(api.get(&gateway)["spec"]["selector"]["istio"], selector);
+    }
+
+    let one = routes("istio", &site, 1, &folder.path().join("one"), true);
+    lab.put_routes("istio", &one.objects, None).unwrap();
+    assert_eq!(counts(), [1, 0, 1, 1]);
+    lab.restore().unwrap();
+    assert_eq!(counts(), [0; 4]);
+}
