@@ -239,7 +239,7 @@ impl Cluster {
                 let done = act(api.clone(), manifest.clone());
                 let what = manifest.name.clone();
                 async move {
-                    // Without a limit of its own a connection that nobody answers would hang.
+                    // Reads have no time limit, since logs are followed: without this one a request could hang.
                     tokio::time::timeout(TIMEOUT, done).await.unwrap_or_else(|_| Err(unanswered(&what)))
                 }
             };

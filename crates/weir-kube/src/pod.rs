@@ -26,7 +26,7 @@ pub struct PodFailure {
     pub container: Option<String>,
     /// What Kubernetes says about it; empty if nothing.
     pub message: String,
-    /// Whether it may still start, as long as nobody gives up: there is no room, or the image cannot be pulled.
+    /// Whether Kubernetes still tries to start it: there is no room, or the image cannot be pulled.
     pub may_start: bool,
 }
 

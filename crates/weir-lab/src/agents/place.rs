@@ -30,7 +30,7 @@ pub enum Place {
     Own(u32),
     /// SSH hosts, with an agent each: `ssh:host1,host2`.
     Ssh(Vec<String>),
-    /// Pods of the cluster that the run is in: `pods:4`. Its gateways and upstreams run in pods, too.
+    /// Pods of the cluster that the run is in: `pods:4`. Gateways and upstreams are pods there as well.
     Pods(u32),
 }
 

@@ -8,7 +8,7 @@ use weir_agent::{Served, Serving};
 use weir_results::{Cell, Role};
 use weir_rig::{
     Asked, CertificateFiles, Certificates, CounterSource, Credentials, Namespace, OriginBinding, ProcessSpec,
-    Ready, Running, SecureOrigin, status_of,
+    Ready, Rendered, Running, SecureOrigin, status_of,
 };
 
 use super::Lab;
@@ -315,35 +315,49 @@ impl Lab<'_> {
         network: &CellNetwork<'_>,
         cell: &mut Cell,
     ) -> Result<Upstream, CellError> {
-        let driver = self.drivers.driver(name)?;
-        let binary = self.origins.get(name).ok_or_else(|| {
-            failed("binary-missing", "the program of the origin was not located", "start a new run", "")
-        })?;
         let mut upstream = Upstream::unknown();
-        for name in replica_names(scenario.origin.replica_count()) {
+        for replica in replica_names(scenario.origin.replica_count()) {
             let listener = network.origin()?;
-            let binding = OriginBinding {
-                listen: listener.listen,
-                admin: listener.admin,
-                workers: scenario.origin_workers(),
-                limits: scenario.limits_of(Role::Origin),
-                body_bytes: scenario.origin.body.0,
-                binary: binary.clone(),
-                name,
-            };
-            let home = dir.join(&binding.name);
-            std::fs::create_dir_all(&home).map_err(|error| file_failed("make", &home, &error))?;
-            let rendered = driver.render_origin(&binding, &home)?.within(listener.namespace.as_ref());
-            cell.files.extend(kept::configuration(dir, &rendered.files));
+            let spec = ReplicaSpec { name: &replica, listener: &listener };
+            let rendered = self.render_replica(dir, scenario, name, spec, cell)?;
+            let rendered = rendered.within(listener.namespace.as_ref());
             for process in &rendered.processes {
                 let running = self.rig.launch(process)?;
                 cell.parts.push(running.part());
                 upstream.running.push(running);
             }
-            upstream.replicas.push(Replica::new(&binding.name, &listener));
+            upstream.replicas.push(Replica::new(&replica, &listener));
             upstream.counters.push(rendered.counters);
         }
         Ok(upstream)
+    }
+
+    /// Writes the files of one replica of the server `driver`.
+    pub(super) fn render_replica(
+        &self,
+        dir: &Path,
+        scenario: &Scenario,
+        driver: &str,
+        replica: ReplicaSpec<'_>,
+        cell: &mut Cell,
+    ) -> Result<Rendered, CellError> {
+        let binary = self.origins.get(driver).ok_or_else(|| {
+            failed("binary-missing", "the program of the origin was not located", "start a new run", "")
+        })?;
+        let binding = OriginBinding {
+            listen: replica.listener.listen,
+            admin: replica.listener.admin,
+            workers: scenario.origin_workers(),
+            limits: scenario.limits_of(Role::Origin),
+            body_bytes: scenario.origin.body.0,
+            binary: binary.clone(),
+            name: replica.name.to_owned(),
+        };
+        let home = dir.join(replica.name);
+        std::fs::create_dir_all(&home).map_err(|error| file_failed("make", &home, &error))?;
+        let rendered = self.drivers.driver(driver)?.render_origin(&binding, &home)?;
+        cell.files.extend(kept::configuration(dir, &rendered.files));
+        Ok(rendered)
     }
 }
 

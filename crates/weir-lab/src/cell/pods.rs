@@ -8,15 +8,14 @@ use std::time::{Duration, Instant};
 
 use weir_results::{Cell, Part, Role, is_baseline};
 use weir_rig::{
-    Asked, Binary, Certificates, CounterSource, Credentials, KubernetesFile, OriginBinding, ProcessSpec,
-    Rendered, status_of,
+    Asked, Binary, Certificates, CounterSource, Credentials, KubernetesFile, ProcessSpec, Rendered, status_of,
 };
 
-use super::error::{CellError, failed, file_failed};
+use super::error::{CellError, failed};
 use super::network::{ADMIN_PORT, LISTEN_PORT, Listener};
 use super::origin::{Delays, Replica, ReplicaSpec, Upstream, replica_names};
 use super::samplers::Beside;
-use super::start::{Processes, Surroundings};
+use super::start::{Processes, Surroundings, gateway_of};
 use super::{Lab, kept};
 use crate::agents::CrewError;
 use crate::pods::{PartSpec, PodUsage, WatchedContainer, part_of_workload};
@@ -32,7 +31,7 @@ const ROUTES_LOOKED_AT: usize = 64;
 /// The time-out of one request for a route.
 const ROUTE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Where parts in pods listen: each has an address of its own, which nobody knows before.
+/// Where parts in pods listen. The address of a pod is known only once it runs.
 fn anywhere([port, admin]: [u16; 2]) -> Listener {
     let at = |port: u16| SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));
     Listener { listen: at(port), admin: at(admin), connect: at(port), namespace: None }
@@ -79,9 +78,7 @@ impl Lab<'_> {
             let connect = upstream.addresses();
             return Ok(Processes { connect, placed, ..Processes::of_upstream(upstream) });
         }
-        let entry = scenario.gateway(gateway).ok_or_else(|| {
-            failed("render", &format!("the scenario has no gateway `{gateway}`"), "start a new run", "")
-        })?;
+        let entry = gateway_of(scenario, gateway)?;
         let started = match self.drivers.driver(&entry.driver)?.kubernetes() {
             None => self.gateway_in_pod(dir, scenario, entry, &upstream, cell)?,
             Some(of) => self.gateway_in_cluster(dir, scenario, entry, of, cell)?,
@@ -294,20 +291,7 @@ impl Lab<'_> {
                     (process, None)
                 }
                 Some(driver) => {
-                    let binary = self.origins.get(driver).cloned().unwrap_or_default();
-                    let home = dir.join(name);
-                    std::fs::create_dir_all(&home).map_err(|error| file_failed("make", &home, &error))?;
-                    let binding = OriginBinding {
-                        listen: listener.listen,
-                        admin: listener.admin,
-                        workers: scenario.origin_workers(),
-                        limits: scenario.limits_of(Role::Origin),
-                        body_bytes: scenario.origin.body.0,
-                        binary,
-                        name: name.clone(),
-                    };
-                    let rendered = self.drivers.driver(driver)?.render_origin(&binding, &home)?;
-                    cell.files.extend(kept::configuration(dir, &rendered.files));
+                    let rendered = self.render_replica(dir, scenario, driver, replica, cell)?;
                     let Some(process) = rendered.processes.into_iter().next() else { continue };
                     (ProcessSpec { name: name.clone(), ..process }, Some(rendered.counters))
                 }

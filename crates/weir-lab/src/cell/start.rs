@@ -51,7 +51,7 @@ pub(super) struct Processes<'a> {
     pub(super) counters: Vec<CounterSource>,
     /// The parts that run in pods that weir has not made.
     pub(super) watched: Vec<Part>,
-    /// What reads their use; `None` if nobody may.
+    /// What reads their use; `None` without the right to it.
     pub(super) usage: Option<Box<dyn PodUsage>>,
     /// The parts that agents on their nodes sample.
     pub(super) sampled: Vec<Part>,
@@ -193,9 +193,7 @@ impl Lab<'_> {
     ) -> Result<StartedGateway, CellError> {
         let Behind { upstream, services } = behind;
         let CellSite { dir, scenario, network } = site;
-        let entry = scenario.gateway(gateway).ok_or_else(|| {
-            failed("render", &format!("the scenario has no gateway `{gateway}`"), "start a new run", "")
-        })?;
+        let entry = gateway_of(scenario, gateway)?;
         let listener = network.gateway(entry.listen)?;
         let home = dir.join("gateway");
         self.start_services(site, &entry.driver, cell, services)?;
@@ -314,6 +312,13 @@ impl Lab<'_> {
         let rendered = driver.render(&binding, dir)?;
         Ok((binding, rendered.within(listener.namespace.as_ref())))
     }
+}
+
+/// The gateway of a cell.
+pub(super) fn gateway_of<'s>(scenario: &'s Scenario, gateway: &str) -> Result<&'s Gateway, CellError> {
+    scenario.gateway(gateway).ok_or_else(|| {
+        failed("render", &format!("the scenario has no gateway `{gateway}`"), "start a new run", "")
+    })
 }
 
 /// The addresses that a gateway is rendered with.

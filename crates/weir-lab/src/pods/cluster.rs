@@ -12,6 +12,7 @@ use weir_kube::{Cluster, KubeError, Object, PodFailure, PodState, Selected, pod_
 use weir_results::PartImage;
 use weir_rig::{AcceptedFile, Limits, PodBinding, Workload};
 
+use super::host::digest_of;
 use super::kubelet::KubeletWatch;
 use super::site::{PART_LABEL, label};
 use super::{
@@ -289,7 +290,7 @@ impl Carrier for Kept {
 
     fn image(&self, container: &str) -> Option<PartImage> {
         let [name, id] = self.known().images.get(&label(container)).cloned()?;
-        let id = id.rsplit_once('@').map_or(id.clone(), |(_, digest)| digest.to_owned());
+        let id = digest_of(&id);
         Some(PartImage { name, id, digest: None, engine: self.engine.clone() })
     }
 }

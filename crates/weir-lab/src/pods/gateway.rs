@@ -13,6 +13,7 @@ use weir_results::PartImage;
 use weir_rig::{AcceptedFile, Limits, Workload};
 
 use super::cluster::refused;
+use super::host::digest_of;
 use super::site::cpu_quantity;
 use super::{PlacedPod, PlacedPods, PodError, Site};
 
@@ -136,7 +137,7 @@ impl ClusterGateways {
         object["metadata"]["namespace"] != self.site.namespace.as_str()
     }
 
-    /// What owns objects outside of the run's namespace, so that they go with it, even if nobody is left to remove them.
+    /// What owns objects outside of the run's namespace, so that Kubernetes deletes them with it.
     fn owner(&self, objects: &[Value]) -> Result<Value, PodError> {
         if !self.site.is_own || !objects.iter().any(|object| self.is_elsewhere(object)) {
             return Ok(Value::Null);
@@ -514,7 +515,7 @@ fn placed(pods: &[&Value], workload: &Workload) -> Option<PlacedPods> {
             container_id: container_id.rsplit('/').next().unwrap_or_default().to_owned(),
         });
         let image_id = of["imageID"].as_str().unwrap_or_default();
-        let id = image_id.rsplit_once('@').map_or(image_id, |(_, digest)| digest).to_owned();
+        let id = digest_of(image_id);
         let container = container_of(&pod["spec"], &workload.container);
         let name = container["image"].as_str().unwrap_or_default().to_owned();
         placed.image = Some(PartImage { name, id, digest: None, engine: "Kubernetes".into() });
@@ -532,7 +533,7 @@ fn container_of(pod_spec: &Value, name: &str) -> Value {
 }
 
 /// `500m`, `2` or `0.5` as cores.
-fn cores(quantity: &str) -> Option<f64> {
+pub fn cores(quantity: &str) -> Option<f64> {
     match quantity.strip_suffix('m') {
         Some(thousandths) => thousandths.parse::<f64>().ok().map(|of| of / 1000.0),
         None => quantity.parse().ok(),

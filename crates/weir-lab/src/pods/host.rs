@@ -78,7 +78,7 @@ pub trait PodHost: fmt::Debug + Send + Sync {
     /// Begins to read what containers use.
     ///
     /// # Errors
-    /// [`PodError`] if nobody may read it.
+    /// [`PodError`] without the right to read it.
     fn watch(&self, containers: &[WatchedContainer]) -> Result<Box<dyn PodUsage>, PodError>;
 
     /// Puts back what the run has changed outside of its own objects.
@@ -203,6 +203,12 @@ impl PodError {
         let (message, remedy) = (message.into(), remedy.into());
         Self { cause: cause.into(), message, remedy, log_tail: String::new(), part: None }
     }
+}
+
+/// The digest in the id that Kubernetes has of an image: `nginx@sha256:..`.
+#[cfg(feature = "kubernetes")]
+pub(super) fn digest_of(image_id: &str) -> String {
+    image_id.rsplit_once('@').map_or(image_id, |(_, digest)| digest).to_owned()
 }
 
 /// A part in a pod, for the manifest of cells.

@@ -79,34 +79,16 @@ impl Site {
     pub(crate) fn job(&self, spec: &JobSpec<'_>) -> Value {
         let name = self.name(spec.name);
         let labels = self.pod_labels(spec.name, Role::Generator);
-        let command = json!([
-            "weir",
-            "agent",
-            "--join",
-            spec.join.to_string(),
-            "--ticket",
-            "/ticket/0000",
-            "--name",
-            "agent-$(JOB_COMPLETION_INDEX)",
-            "--sampled"
-        ]);
-        let container = self.container("agent", &self.image, command, resources(spec.size, spec.size));
+        let container = self.agent("agent", "agent-$(JOB_COMPLETION_INDEX)", spec.join, spec.size);
         let spread = json!([{
             "maxSkew": 1,
             "topologyKey": "kubernetes.io/hostname",
             "whenUnsatisfiable": "ScheduleAnyway",
             "labelSelector": { "matchLabels": labels.clone() },
         }]);
-        let mut pod = self.pod(
-            json!([container]),
-            json!([
-                chunks::volume(self, "ticket", spec.ticket, 1),
-                { "name": "tmp", "emptyDir": {} },
-            ]),
-        );
+        let mut pod = self.pod(json!([container]), json!(self.agent_volumes(spec.ticket)));
         pod["restartPolicy"] = json!("Never");
         pod["topologySpreadConstraints"] = spread;
-        mount(&mut pod["containers"][0], "ticket", "/ticket", true);
         json!({
             "apiVersion": "batch/v1",
             "kind": "Job",
@@ -139,17 +121,30 @@ impl Site {
 
     /// The Deployment of an agent on a node that sees all processes there.
     pub(crate) fn sampler(&self, name: &str, node: &str, join: SocketAddr, ticket: &str) -> Value {
-        let labels = self.pod_labels(name, Role::Service);
+        let sampler = self.agent("sampler", name, join, SAMPLER_SIZE);
+        let mut pod = self.pod(json!([sampler]), json!(self.agent_volumes(ticket)));
+        pod["hostPID"] = json!(true);
+        pod["nodeSelector"] = json!({ "kubernetes.io/hostname": node });
+        self.deployed(name, Role::Service, &pod)
+    }
+
+    /// The container of an agent that joins as `name`.
+    fn agent(&self, container: &str, name: &str, join: SocketAddr, size: AgentSize) -> Value {
         let join = join.to_string();
         let command =
             json!(["weir", "agent", "--join", join, "--ticket", "/ticket/0000", "--name", name, "--sampled"]);
-        let mut sampler =
-            self.container("sampler", &self.image, command, resources(SAMPLER_SIZE, SAMPLER_SIZE));
-        mount(&mut sampler, "ticket", "/ticket", true);
-        let volumes = json!([chunks::volume(self, "ticket", ticket, 1), { "name": "tmp", "emptyDir": {} }]);
-        let mut pod = self.pod(json!([sampler]), volumes);
-        pod["hostPID"] = json!(true);
-        pod["nodeSelector"] = json!({ "kubernetes.io/hostname": node });
+        let mut agent = self.container(container, &self.image, command, resources(size, size));
+        mount(&mut agent, "ticket", "/ticket", true);
+        agent
+    }
+
+    /// The volumes of a pod with an agent.
+    fn agent_volumes(&self, ticket: &str) -> Vec<Value> {
+        vec![chunks::volume(self, "ticket", ticket, 1), json!({ "name": "tmp", "emptyDir": {} })]
+    }
+
+    /// A Deployment of one pod.
+    fn deployed(&self, name: &str, role: Role, pod: &Value) -> Value {
         json!({
             "apiVersion": "apps/v1",
             "kind": "Deployment",
@@ -157,14 +152,13 @@ impl Site {
             "spec": {
                 "replicas": 1,
                 "selector": { "matchLabels": { PART_LABEL: name, RUN_LABEL: self.run } },
-                "template": { "metadata": { "labels": labels }, "spec": pod },
+                "template": { "metadata": { "labels": self.pod_labels(name, role) }, "spec": pod },
             },
         })
     }
 
     /// The Deployment of a gateway or upstream.
     pub(crate) fn deployment(&self, spec: &PodSpec<'_>) -> Value {
-        let labels = self.pod_labels(spec.name, spec.role);
         let size = AgentSize {
             cpus: spec.limits.cpus.unwrap_or_default(),
             memory_bytes: spec.limits.memory_bytes.unwrap_or_default(),
@@ -179,22 +173,8 @@ impl Site {
         if let Some(env) = gateway["env"].as_array_mut() {
             env.extend(variables);
         }
-        let sampler = json!([
-            "weir",
-            "agent",
-            "--join",
-            spec.join.to_string(),
-            "--ticket",
-            "/ticket/0000",
-            "--name",
-            spec.part,
-            "--sampled"
-        ]);
-        let mut sampler =
-            self.container("sampler", &self.image, sampler, resources(SAMPLER_SIZE, SAMPLER_SIZE));
-        mount(&mut sampler, "ticket", "/ticket", true);
-        let mut volumes =
-            vec![chunks::volume(self, "ticket", spec.ticket, 1), json!({ "name": "tmp", "emptyDir": {} })];
+        let sampler = self.agent("sampler", spec.part, spec.join, SAMPLER_SIZE);
+        let mut volumes = self.agent_volumes(spec.ticket);
         let mut init = Vec::new();
         if let Some(Mounted { data, chunks, root }) = spec.files {
             let root = root.display().to_string();
@@ -222,16 +202,8 @@ impl Site {
                 "labelSelector": { "matchExpressions": [{ "key": ROLE_LABEL, "operator": "Exists" }] },
             },
         }] } });
-        json!({
-            "apiVersion": "apps/v1",
-            "kind": "Deployment",
-            "metadata": self.metadata(&self.name(spec.name)),
-            "spec": {
-                "replicas": 1,
-                "strategy": { "type": "Recreate" },
-                "selector": { "matchLabels": { PART_LABEL: spec.name, RUN_LABEL: self.run } },
-                "template": { "metadata": { "labels": labels }, "spec": pod },
-            },
-        })
+        let mut deployment = self.deployed(spec.name, spec.role, &pod);
+        deployment["spec"]["strategy"] = json!({ "type": "Recreate" });
+        deployment
     }
 }

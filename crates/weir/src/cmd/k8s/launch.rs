@@ -58,7 +58,7 @@ mod with_cluster {
     use std::time::Duration;
 
     use weir_kube::{Cluster, Context, KubeError, Object, Selected};
-    use weir_lab::pods::{Results, Site, coordinator_manifests, grant_manifests, namespace_manifest};
+    use weir_lab::pods::{Results, Site, coordinator_manifests, cores, grant_manifests, namespace_manifest};
 
     use super::*;
     use crate::cmd::k8s::attach::{Attached, follow};
@@ -90,10 +90,7 @@ mod with_cluster {
         };
         let cpus = |node: &serde_json::Value| {
             let quantity = node["status"]["allocatable"]["cpu"].as_str()?;
-            match quantity.strip_suffix('m') {
-                Some(thousandths) => thousandths.parse::<usize>().ok().map(|of| of / 1000),
-                None => quantity.parse().ok(),
-            }
+            cores(quantity).map(|cores| cores as usize)
         };
         Ok(nodes.iter().filter_map(cpus).max().map(|cpus| cpus.max(1)))
     }
