@@ -5,7 +5,7 @@ ifeq ($(wildcard target/debug/incremental),)
 export CARGO_INCREMENTAL = 0
 endif
 
-.PHONY: run build test check facts peers peers-all lint fmt fuzz bench profile soak soak-engine upgrades cgroup-v2 acceptance accuracy cost deny clean
+.PHONY: run build test check docs reference facts peers peers-all lint fmt fuzz bench profile soak soak-engine upgrades cgroup-v2 acceptance accuracy cost dist dist-check deny clean
 
 # Builds weir and runs the main job: the quickstart, with every gateway that is found here.
 run: build
@@ -24,6 +24,14 @@ test: peers
 # Style, and the unit tests of the crates that changed: two minutes on a warm tree.
 check:
 	scripts/check.py
+
+# Checks the pages of docs/ and builds them into target/book (mdBook, which is compiled once).
+docs:
+	scripts/docs.sh
+
+# Writes the pages of docs/reference, which the programs print.
+reference:
+	scripts/reference.sh
 
 # What the project costs its developers: packages, import cycles, page size, disk, time.
 facts:
@@ -90,6 +98,15 @@ accuracy: build peers
 # compares. Needs valgrind and strace.
 cost:
 	scripts/cost.py $(if $(BEFORE),--before $(BEFORE))
+
+# What a release ships, in target/dist: static programs for x86-64 and ARM64, Debian packages, bills of materials.
+# DIST_TARGETS="x86_64" makes one target only.
+dist:
+	scripts/dist.py
+
+# Checks target/dist: programs run, packages install and are removed, images start.
+dist-check:
+	scripts/dist.py --check
 
 # Licences, duplicates, sources (needs cargo-deny).
 deny:

@@ -12,37 +12,35 @@ LEVEL_SHARE = 0.001
 SENT_SHARE_MIN = 0.9
 
 METHOD = """\
-Tools are asked for the latency of an origin (`weir origin`) that records, for each request, the delay which it \
-really gave: from the whole request read to the first byte of the answer written. So the truth is known, and a \
-tool's error is its own: being late, waiting for a connection, a coarse clock, or leaving out what it didn't send.
+With this page you can see how far the latencies that load tools report are from the truth. Each tool measures an origin \
+(`weir origin`) that records the delay it really gave to each request, from the whole request read to the first byte of \
+the response written.
 
-- **Truth** is what the origin recorded in the same run, p50, p90 and p99. One case needs more: where the origin \
-*stalls* and the tool waits for answers before it sends again, the origin sees the fewest requests just when it is \
-slow, and its record of that run misses the users who would have come meanwhile (coordinated omission). There the \
-truth is its record of a run with evenly spaced arrivals at the same rate, beside which the formula is printed.
-- **Load points** are 5 %, 50 % and 90 % of weir's ceiling: the highest open rate at which, in one of six \
-trials of half a second, weir's lateness stays under 250 us at p99 and everything is sent and answered. A tool that can't send that much is marked with the share \
-that it sent; what it reports is still compared with the origin's record. The origin spins (`--spin`) on a CPU of its \
-own, so that no answer waits for a sleeping CPU to wake.
-- **Closest** is the tool with the smallest worst error over the three quantiles, among those that sent nine tenths of \
-the rate or more; tools within 0.1 percentage points of it are level, since the histograms resolve no more.
-- One CPU for the tool, one for the origin; a fresh origin for every run. Runs during which others used more than 2 % \
-of the host were repeated; those that stayed disturbed are marked * and decide nothing.
+- **Truth**: p50, p90 and p99 of the origin's record in the same run. If the origin stalls and the tool waits for \
+responses, the tool sends least while the origin is slow (coordinated omission). The truth is then the record of a run \
+with evenly spaced arrivals at the same rate, next to the formula.
+- **Load points**: 5 %, 50 % and 90 % of weir's ceiling, which is the highest open rate at which weir's lateness stays \
+under 250 µs at p99 and every request is sent and answered, in one of six trials of half a second. If a tool sent less, \
+the share that it sent is given.
+- **Closest**: the tool with the smallest worst error over the three quantiles, of those that sent 90 % of the rate or \
+more. Tools within 0.1 percentage points are level, because histograms resolve no more.
+- One CPU for the tool, one for the origin, which spins (`--spin`) so that no response waits for a sleeping CPU. A fresh \
+origin for every run. Runs with more than 2 % host noise were repeated; those that stayed noisy are marked * and decide \
+nothing.
 
 | tool | sends | its latency begins | settings here |
 |---|---|---|---|
-| weir | open loop, Poisson | when the request was due | `--rate`, connections to spare |
-| oha | open loop, evenly spaced | when it was due (`--latency-correction`) | `-q`, connections to spare |
-| k6 | open loop (`constant-arrival-rate`) while it has users free, else it drops | when it was sent | as many users |
-| h2load | paced connections (`--rps`); one that waits for its answer sends late | when it was sent | as many connections |
-| hey | paced workers (`-q`); one that waits sends late; reports tenths of a millisecond | when it was sent | as many workers |
-| Locust | paced users (`constant_throughput`); one that waits sends late; reports milliseconds | when it was sent | as many users |
-| wrk | closed loop: a connection sends when it was answered | when it was sent; adds invented samples where an answer \
-took longer than the mean interval, which bends distributions that never stalled | as many connections as come to the rate |
+| weir | open loop, Poisson | at the intended send time | `--rate`, connections to spare |
+| oha | open loop, evenly spaced | at the intended send time (`--latency-correction`) | `-q`, connections to spare |
+| k6 | open loop (`constant-arrival-rate`) while it has idle users, else it drops | at the send | as many users |
+| h2load | paced connections (`--rps`); one that waits for its response sends late | at the send | as many connections |
+| hey | paced workers (`-q`); one that waits sends late; reports tenths of a millisecond | at the send | as many workers |
+| Locust | paced users (`constant_throughput`); one that waits sends late; reports milliseconds | at the send | as many users |
+| wrk | closed loop: a connection sends after its response | at the send; adds invented samples if a response took longer \
+than the mean interval, which bends distributions without stalls | connections for the rate |
 
-Where an error must be expected: under stalls in all that count from the moment of sending and wait for answers \
-(h2load, hey, Locust, wrk); at high rates in those whose own cost is near a core's capacity; at short delays in those \
-that round.
+Expect errors under stalls from tools that count from the send and wait for responses (h2load, hey, Locust, wrk), at \
+high rates from tools whose own cost is near a core, and at short delays from tools that round.
 """
 
 
@@ -93,10 +91,10 @@ def summary(comparisons):
         middle = percent(statistics.median(worst)) if worst else "n/a"
         lines.append(f"| {tool} | {wins} | {len(ranked)} | {middle} |")
     lost = [found for found in decided if "weir" not in closest(found)]
-    lines += ["", "Cases that a tool could do, at nine tenths of the rate or more, on a quiet host.", ""]
+    lines += ["", "Cases in which a tool sent 90 % of the rate or more, on a quiet host.", ""]
     if len(decided) < len(comparisons):
         undecided = len(comparisons) - len(decided)
-        lines += [f"{undecided} of {len(comparisons)} cases are undecided: the host was disturbed while weir ran.", ""]
+        lines += [f"{undecided} of {len(comparisons)} cases are undecided: host noise while weir ran.", ""]
     if decided and not lost:
         lines.append(f"weir is closest, or level with the closest, in every one of {len(decided)} cases.")
     if lost:
@@ -119,8 +117,8 @@ def stall_tables(comparisons):
     if not stalls:
         return []
     lines = ["## Under stalls: coordinated omission", ""]
-    lines += [f"{stalls[0].case.delay.name.capitalize()}: p50 / p90 / p99 in ms as reported. *Recorded* is what the origin saw in "
-              "the tool's own run; where a tool waits, that leaves out what it did not send.", ""]
+    lines += [f"{stalls[0].case.delay.name.capitalize()}: p50 / p90 / p99 in ms as reported. *Recorded* is the origin's record of "
+              "the tool's own run; it omits what a waiting tool did not send.", ""]
     lines += ["| | who | p50 | p90 | p99 | recorded p90 | recorded p99 |", "|---|---|---|---|---|---|---|"]
     for found in stalls:
         distribution = found.case.delay.distribution

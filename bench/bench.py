@@ -102,8 +102,8 @@ def main():
     needed = dict.fromkeys(["weir", "nginx", *(name for part in parts.values() for name in part.needs)])
     binaries = surroundings.find_binaries(arguments.bin_dir, needed)
     header = (
-        f"64 B bodies and one worker each unless a table says otherwise, loopback; {arguments.rounds} rounds of "
-        f"{arguments.seconds} s.\n{surroundings.environment(binaries)}"
+        f"64 B bodies, one worker each, loopback, an nginx that answers itself as upstream, unless a table says otherwise; "
+        f"{arguments.rounds} rounds of {arguments.seconds} s.\n{surroundings.environment(binaries)}"
     )
     print(header, flush=True)
     lines, verdicts, failed = [], [], []

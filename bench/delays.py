@@ -1,4 +1,4 @@
-"""The delays that origins are told to give, each with what theory says of them."""
+"""The delays that origins are configured to give, each with its theory."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Limits on figures: what may not be passed, what is wanted, and how both are told."""
+"""Limits on values: the gate, the wanted value, and how both are printed."""
 
 import statistics
 

@@ -34,12 +34,12 @@ class Gateways(Bench):
     def compare_kept(self, connections):
         origin = self.servers.nginx_origin(self.load_cpu)
         servers = {name: self.servers.gateway(name, self.server_cpu, origin) for name in GATEWAYS}
-        note = "in front of an nginx that answers itself, keep-alive on both sides, no access log, driven by wrk"
+        note = "keep-alive on both sides, no access log, driven by wrk"
         gates = {"nginx": Gate(0.9, 0.85), "haproxy tcp": Gate(1.15, 1.05)}
         return self.compare_servers(f"Gateway, {connections} connections", note, servers, gates, connections)
 
     def bodies(self):
-        """CPU time by the size of bodies that pass; HAProxy splices only where it is told to."""
+        """CPU time by the size of bodies that pass; HAProxy splices only if it is configured to."""
         origin = self.servers.nginx_large(self.load_cpu, BODY_BYTES)
         servers = {
             name: self.servers.gateway(name, self.server_cpu, origin, body_bytes=BODY_BYTES)
@@ -53,7 +53,7 @@ class Gateways(Bench):
         candidates = {
             name: self.served(server, self.driven("wrk", shape, server.port), per_mb) for name, server in servers.items()
         }
-        note = "32 kept connections, bodies from an nginx that sends a file, plain text, driven by wrk"
+        note = "32 kept connections, nginx sends a file, plain text, driven by wrk"
         gates = {"haproxy": Gate(1.1, 1.0)}
         yield Comparison(f"Bodies of {BODY_BYTES / 1e6:.0f} MB", note, candidates, gates, unit="CPU us/MB")
 
@@ -77,7 +77,7 @@ class Gateways(Bench):
 
         candidates = {name: candidate(server) for name, server in servers.items()}
         title = f"Latency at {COMMON_RATE_PER_S:,}/s, 32 connections (not gated)"
-        note = "open loop of weir's, from the intended start of each request; an nginx that answers itself behind each"
+        note = "`weir load` in open loop, from the intended send time"
         yield Comparison(title, note, candidates, {}, unit="p99 us")
 
     def idle(self):

@@ -127,14 +127,14 @@ class Prices(Bench):
         cookie = stay(server.port)
         candidates = {name: self.asked(server, server.port, name, cookie) for name in (*FEATURES, *BACKENDS)}
         candidates[OVER_TLS] = self.asked(server, server.secure_port, PLAIN, cookie, tls=True)
-        note = "one worker, 32 kept connections, driven by wrk; the same request for all but for its host"
+        note = "32 kept connections, driven by wrk; requests differ by their host only"
         comparison = Priced("Prices of features of routes and backends", note, candidates, {}, reference=PLAIN)
         comparison.admin = admin
         return comparison
 
     def settings(self, origin):
         candidates = {name: self.with_setting(name, setting, origin) for name, setting in SETTINGS.items()}
-        note = "a process for each, with one worker and one route, 32 kept connections, driven by wrk; the same request for all"
+        note = "a process with one route for each, 32 kept connections, driven by wrk"
         return Priced("Prices of settings", note, candidates, {}, reference=NOTHING)
 
     def with_setting(self, name, setting, origin):

@@ -160,7 +160,7 @@ def start_time(pid):
 
 
 def descendants(pid):
-    """All processes below this one, with their start times so that a reused pid is told apart."""
+    """All processes below this one, with their start times so that a reused pid is recognised."""
     parents = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and (fields := stat_fields(int(entry.name))):

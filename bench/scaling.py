@@ -50,7 +50,7 @@ class Scaling(Bench):
             return self.served(server, self.asked(Shape(32), server, path, names))
 
         candidates = {name: candidate(*size) for name, size in ROUTES.items()}
-        note = "each route with one host and one exact path, asked for evenly, 32 kept connections, one worker"
+        note = "each route with one host and one exact path, requested evenly over 32 kept connections"
         gates = {name: ROUTES_GATE for name in ROUTES if name != "1 route"}
         yield Comparison("CPU time over routes", note, candidates, gates, reference="1 route")
 
@@ -63,7 +63,7 @@ class Scaling(Bench):
         for name, (hosts, paths) in TABLES.items():
             rows, share = self.watched(lambda: self.change_times(hosts, paths))
             shares.append(share)
-            for step, field in (("built", "built_ns"), ("in force", "in_force_ns"), ("in use", "in_use_ns")):
+            for step, field in (("built", "built_ns"), ("handed over", "in_force_ns"), ("in use", "in_use_ns")):
                 times_ms = [row[field] / 1e6 for row in rows]
                 lines.append(f"| {name} | {step} | {spread(times_ms)} |")
             verdicts.append(Verdict(f"change in use, {name}", statistics.median(times_ms), CHANGE_MS, " ms"))
@@ -115,7 +115,7 @@ class Scaling(Bench):
         os.kill(server.process.pid, signal.SIGHUP)
         while fetched(server.port, "/mark")[1] == former:
             if server.process.poll() is not None or time.monotonic() - began_s > CHANGED_WITHIN_S:
-                raise Failed(f"the changed file did not come into force:\n{(server.folder / 'log').read_text()}")
+                raise Failed(f"the changed file did not take effect:\n{(server.folder / 'log').read_text()}")
             time.sleep(0.002)
         return time.monotonic() - began_s
 

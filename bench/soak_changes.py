@@ -1,4 +1,4 @@
-"""What is done to a gateway and its origins during a soak, one change after the other; each is seen to be in force."""
+"""What is done to a gateway and its origins during a soak, one change after the other; each is seen to take effect."""
 
 import asyncio
 import contextlib
@@ -25,11 +25,11 @@ SHAPES = [
 RELOAD_BY_WATCH, RELOAD_BY_SIGNAL = "reloads by the file's change", "reloads by SIGHUP"
 REFUSED, CERTIFICATES, ROTATIONS = "configurations refused", "certificates changed", "access logs renamed"
 KILLS, MORTAL_KILLS = "origins killed that churn", "origins killed that requests are in flight to"
-KIND = "asks what is in force"
+KIND = "asks which configuration is active"
 
 
 class Changes:
-    """Makes changes, in turn, until it is told to stop."""
+    """Makes changes, in turn, until it is stopped."""
 
     def __init__(self, site, clients, books):
         self.site, self.clients, self.books = site, clients, books
@@ -84,12 +84,12 @@ class Changes:
         self.has_further_listener = has_further_listener
 
     async def see(self, mark):
-        """Whoever asks from now on is answered by what is in force."""
+        """From now on every response follows the active configuration."""
 
         async def ask(connection):
             text = await connection.text("GET", "/mark")
             if text != str(mark):
-                raise Failed(f"`{text}` is answered after `{mark}` came into force")
+                raise Failed(f"the response is `{text}` after `{mark}` took effect")
             return ledger.ANSWERED
 
         await self.clients.once(KIND, ask, is_secure=mark % 2 == 1)

@@ -134,7 +134,7 @@ class Clients:
         }
 
     def started(self):
-        """All clients, as tasks that go on until they are told to stop."""
+        """All clients, as tasks that run until they are stopped."""
         return [
             asyncio.create_task(self.go_on(kind, exchange, has_secure and number % 2 == 1))
             for kind, (exchange, count, has_secure) in self.kinds().items()

@@ -3,7 +3,7 @@
 
 The last two words of a path say what is wanted: `bytes/N` a body of so many bytes, `paced/N` the same a little at a
 time, `wait/MS` an answer after a while. A body that is sent is answered by its length and checksum. `Upgrade: echo`
-becomes a connection that says what it is told.
+becomes a connection that echoes what it receives.
 """
 
 import sys
@@ -122,7 +122,7 @@ class Server(ThreadingHTTPServer):
     request_queue_size = 1024
 
     def handle_error(self, request, client_address):
-        # Whoever leaves in the middle is what this is for; what else goes wrong is told.
+        # Clients that disconnect are expected here; every other error is reported.
         if not isinstance(sys.exc_info()[1], ConnectionError):
             super().handle_error(request, client_address)
 

@@ -3,6 +3,7 @@
 import unittest
 
 import accuracy_page
+import surroundings
 from accuracy import Comparison, Finding
 from accuracy_picture import x_of
 from delays import CONSTANT, stalled
@@ -46,6 +47,10 @@ class Closest(unittest.TestCase):
         self.assertIn("oha is off by 1.0 % at most, weir off by 2.0 %", text)
         text = "\n".join(accuracy_page.summary([compared(finding("weir", 0.01), finding("oha", 0.02))]))
         self.assertIn("closest, or level with the closest, in every one of 1 cases", text)
+
+    def test_the_committed_page_explains_its_method_as_the_generator_does(self):
+        page = (surroundings.ROOT / "docs/accuracy.md").read_text()
+        self.assertIn(f"\n\n{accuracy_page.METHOD}\n## Made with\n", page)
 
 
 class Truth(unittest.TestCase):

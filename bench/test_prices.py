@@ -1,4 +1,4 @@
-"""The configurations that prices are measured with, and how differences are told."""
+"""The configurations that prices are measured with, and how differences are printed."""
 
 import contextlib
 import io

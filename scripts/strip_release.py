@@ -14,6 +14,8 @@ import subprocess
 import sys
 import zlib
 
+# Another one for binaries of other machines.
+OBJCOPY = os.environ.get("OBJCOPY", "objcopy")
 LINK = ".gnu_debuglink"
 # A few bytes that Rust has loaded at run time: the names of gdb's printers.
 SCRIPTS = ".debug_gdb_scripts"
@@ -53,11 +55,11 @@ def link(binary):
 def strip(binary):
     """Moves what is not needed at run time to a file beside the binary."""
     debug, stripped = beside(binary), binary.with_name(f".{binary.name}.stripped")
-    run("objcopy", "--only-keep-debug", binary, debug)
+    run(OBJCOPY, "--only-keep-debug", binary, debug)
     debug.chmod(0o644)
     try:
         # The link is that of a file in the folder, by its name and the checksum of its content.
-        run("objcopy", "--strip-all", f"--add-gnu-debuglink={debug}", binary, stripped)
+        run(OBJCOPY, "--strip-all", f"--add-gnu-debuglink={debug}", binary, stripped)
         # Another file takes the name: Cargo's copy is the same file under a second one.
         os.replace(stripped, binary)
     finally:

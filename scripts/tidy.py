@@ -1,18 +1,60 @@
 #!/usr/bin/env python3
-"""Style that code can check: file sizes, forbidden names, machine paths, arrows between crates, import cycles, README
-and links.
+"""Style that code can check: file sizes, forbidden names, machine paths, arrows between crates, import cycles, and the
+pages: links, the book's list, words, phrases.
+
+`tidy.py RULE ..` applies these rules only; `--all` also applies those of OFF.
 """
 
+import argparse
+import json
 import pathlib
 import re
 import subprocess
 import sys
 
 import imports
+import pages
+
+try:
+    import yaml
+except ImportError:
+    yaml = None
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LINES_MAX = 800
 README_WORDS_MAX = 900
+CHANGELOG_LINE_MAX = 120
+# Hand-written pages: docs/*.md and four pages of the root.
+WORDS_MAX = 30_000
+PAGE_WORDS_MAX = 800
+# Pages that may be longer.
+LONGER_PAGES = {
+    "README.md": README_WORDS_MAX,
+    "ARCHITECTURE.md": 1000,
+    "CONTRIBUTING.md": 1000,
+    "docs/method.md": 2250,
+    "docs/performance.md": 1150,
+}
+# Pages whose tables programs write: rows do not count.
+MEASURED_PAGES = {"docs/performance.md", "docs/accuracy.md"}
+# Phrases that need a second reading, in any case, beside what to write.
+PHRASES = {
+    "is told": "reports, prints, logs, or receives",
+    "are told": "report, print, log, or receive",
+    "has a request": "matches a request",
+    "in force": "active, or takes effect",
+    "come to nothing": "fail, time out, are reset",
+    "came to nothing": "failed, timed out, was reset",
+    "all the same": "still, or identical",
+    "whom it": "name the client, process or host",
+}
+# References that readers cannot follow.
+PATTERNS = {
+    r"\bMETHOD \d+": "a link to docs/method.md#ANCHOR",
+    r"\breport R\d+": "a link to the scenario or page",
+}
+# Rules that the tree does not pass yet; `--all` applies them too.
+OFF = {"links", "phrases", "summary", "words"}
 FORBIDDEN_NAMES = {"common", "utils", "util", "types", "helpers", "misc"}
 CYCLE_FILES_MAX = 8
 # Crates whose cycles are not measured yet.
@@ -22,6 +64,7 @@ MUST_NOT_KNOW = {
     "weir-http": {"tokio", "rustls", "socket2", "rustix", "libc", "mio"},
     "weir-document": {"tokio", "weir-engine", "weir-rig", "weir-lab"},
     "weir-io": {"weir-http", "weir-engine", "weir-dataplane", "weir-origin", "weir-results"},
+    "weir-reference": {"tokio", "weir-config", "weir-engine", "weir-lab", "weir-results", "weir-rig"},
     "weir-results": {"tokio", "weir-engine", "weir-rig", "weir-lab", "weir-report", "weir-analysis"},
     "weir-engine": {"weir-rig", "weir-lab", "weir-report", "weir-analysis", "weir-config", "weir-dataplane"},
     "weir-origin": {"weir-engine", "weir-config", "weir-dataplane", "weir-rig", "weir-lab", "weir-report"},
@@ -91,30 +134,150 @@ def cycle_findings(crates=ROOT / "crates"):
             yield f"crates/{crate}: an import cycle of {len(cycle)} files, more than {CYCLE_FILES_MAX}: {files}"
 
 
-def broken_links(page):
-    """Links of a Markdown page to files that are not there."""
-    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text()):
-        if "://" not in target and not (page.parent / target).exists():
-            yield f"{page.relative_to(ROOT)}: link to {target}, which does not exist"
+def shown(path):
+    return path.relative_to(ROOT).as_posix()
 
 
-def readme_findings():
-    """The README is short, links every page of docs/, and no page links to a file that is missing."""
-    readme = ROOT / "README.md"
-    text = readme.read_text()
-    words = len(text.split())
-    if words > README_WORDS_MAX:
-        yield f"README.md: {words} words, more than {README_WORDS_MAX}: move details to docs/"
-    for page in sorted((ROOT / "docs").glob("*.md")):
-        if f"(docs/{page.name})" not in text:
-            yield f"README.md: no link to docs/{page.name}"
+def link_findings():
+    """Links of pages to files and headings that are not there; `summary_findings` reports those of the book's list."""
     for page in tracked("*.md"):
-        yield from broken_links(page)
+        if page == ROOT / "docs/SUMMARY.md":
+            continue
+        for number, target in pages.links(page.read_text()):
+            if wrong := broken(page, target):
+                yield f"{shown(page)}:{number}: {wrong}"
+
+
+def broken(page, target):
+    """What is wrong with a link of a page, or None."""
+    if re.match(r"[a-z][a-z0-9+.-]*:", target):
+        return None
+    name, _, anchor = target.partition("#")
+    file = page.parent / name if name else page
+    if not file.exists():
+        return f"link to {name}, which does not exist"
+    if anchor and file.suffix == ".md" and anchor not in pages.anchors(file):
+        return f"link to {target}: {file.name} has no heading or <a id> of that name"
+    return None
+
+
+def reference_findings():
+    """`docs/PAGE.md#ANCHOR` in code, scenarios and dashboards: the page and the anchor exist."""
+    reference = re.compile(r"(?<![\w./-])docs/[\w/-]+\.md(?:#[\w-]+)?")
+    examples = {ROOT / "scripts/tidy.py", ROOT / "scripts/test_tidy.py"}
+    for path in tracked("*.rs", "*.py", "*.sh", "*.yaml", "*.toml", "*.html", "*.js", "*.j2", "Makefile"):
+        if path in examples:
+            continue
+        for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
+            for target in reference.findall(line):
+                if wrong := broken(ROOT / "Makefile", target):
+                    yield f"{shown(path)}:{number}: {wrong}"
+
+
+def summary_findings(docs=ROOT / "docs"):
+    """docs/SUMMARY.md lists every page of docs/ once, and nothing else."""
+    summary = docs / "SUMMARY.md"
+    if not summary.exists():
+        yield f"{summary}: missing; it lists the pages of the book"
+        return
+    listed = [target.partition("#")[0] for _, target in pages.links(summary.read_text())]
+    there = {path.relative_to(docs).as_posix() for path in docs.rglob("*.md")} - {"SUMMARY.md"}
+    for page in sorted(there - set(listed)):
+        yield f"docs/SUMMARY.md: does not list docs/{page}"
+    for page in sorted(set(listed) - there):
+        yield f"docs/SUMMARY.md: lists {page}, which docs/ does not have"
+    for page in sorted({page for page in listed if listed.count(page) > 1}):
+        yield f"docs/SUMMARY.md: lists {page} more than once"
+
+
+def word_findings():
+    """Hand-written pages are short, each and together."""
+    root = [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md")]
+    total = 0
+    written = [page for page in sorted((ROOT / "docs").glob("*.md")) if page.name != "SUMMARY.md"]
+    for page in [*written, *root]:
+        name = shown(page)
+        words = pages.words(page.read_text(), with_tables=name not in MEASURED_PAGES)
+        total += words
+        at_most = LONGER_PAGES.get(name, PAGE_WORDS_MAX)
+        if words > at_most:
+            yield f"{name}: {words} words, more than {at_most}: cut what other pages say, or split it"
+    if total > WORDS_MAX:
+        yield f"docs/*.md and the pages of the root: {total:,} words, more than {WORDS_MAX:,}: shorten a page before adding to another"
+
+
+def changelog_findings():
+    for number, line in enumerate((ROOT / "CHANGELOG.md").read_text().splitlines(), 1):
+        if len(line) > CHANGELOG_LINE_MAX:
+            yield f"CHANGELOG.md:{number}: {len(line)} characters, more than {CHANGELOG_LINE_MAX}: one short line per change"
+
+
+def target_findings():
+    """CONTRIBUTING.md names every make target."""
+    described = set(re.findall(r"`make ([\w-]+)`", (ROOT / "CONTRIBUTING.md").read_text()))
+    for target in re.findall(r"^([a-z][\w-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE):
+        if target not in described:
+            yield f"CONTRIBUTING.md: does not describe `make {target}`"
+
+
+def phrases_in(text):
+    """Refused phrases of a text, as (line, phrase, what to write)."""
+    found, lowered = [], text.lower()
+    for phrase, instead in PHRASES.items():
+        # Few texts have one, and the search for words is slow.
+        if phrase in lowered:
+            found += [(match, instead) for match in re.finditer(rf"\b{phrase}\b", lowered)]
+    for pattern, instead in PATTERNS.items():
+        found += [(match, instead) for match in re.finditer(pattern, text)]
+    return sorted((lowered.count("\n", 0, match.start()) + 1, match[0], instead) for match, instead in found)
+
+
+def phrase_findings():
+    for path in tracked("*.rs", "*.md", "*.py", "*.sh", "*.yaml"):
+        if path == pathlib.Path(__file__).resolve():
+            continue
+        for number, phrase, instead in phrases_in(path.read_text(errors="replace")):
+            yield f'{shown(path)}:{number}: "{phrase}": write {instead}'
+
+
+def block_findings(docs=ROOT / "docs"):
+    """Blocks of JSON and YAML parse; YAML only where Python has PyYAML."""
+    for page in sorted(docs.glob("*.md")):
+        for block in pages.split(page.read_text())[1]:
+            try:
+                if block.language == "json":
+                    json.loads(block.text)
+                elif block.language == "yaml" and yaml:
+                    list(yaml.safe_load_all(block.text))
+            except (ValueError, yaml.YAMLError if yaml else ValueError) as error:
+                reason = " ".join(str(error).split())
+                yield f"docs/{page.name}:{block.line}: this {block.language} does not parse: {reason}"
+
+
+RULES = {
+    "files": findings,
+    "cycles": cycle_findings,
+    "links": link_findings,
+    "references": reference_findings,
+    "summary": summary_findings,
+    "words": word_findings,
+    "changelog": changelog_findings,
+    "targets": target_findings,
+    "phrases": phrase_findings,
+    "blocks": block_findings,
+}
 
 
 def main():
     """Prints every finding; exit code 1 if there is one."""
-    found = [*findings(), *cycle_findings(), *readme_findings()]
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
+    parser.add_argument("rules", nargs="*", metavar="RULE", help=f"some of {', '.join(RULES)}; by default all but those that are off")
+    parser.add_argument("--all", action="store_true", help=f"also the rules that are off: {', '.join(sorted(OFF)) or 'none'}")
+    arguments = parser.parse_args()
+    if unknown := [name for name in arguments.rules if name not in RULES]:
+        parser.error(f"no rule is named {', '.join(unknown)}; rules are {', '.join(RULES)}")
+    names = arguments.rules or [name for name in RULES if arguments.all or name not in OFF]
+    found = [finding for name in names for finding in RULES[name]()]
     for finding in found:
         print(finding)
     return 1 if found else 0

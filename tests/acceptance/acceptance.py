@@ -17,6 +17,7 @@ import added_latency
 import agents
 import arrivals
 import capacity
+import chart
 import cluster
 import comparing
 import matrix
@@ -56,7 +57,7 @@ def main():
     # In no registry: asked for by name, or where they are.
     found = [check for program, check in services.CHECKS.items() if arguments.only or shutil.which(program)]
     # It builds Kubernetes, Contour and Istio the first time.
-    found += cluster.CHECKS if arguments.only else []
+    found += [*cluster.CHECKS, *chart.CHECKS] if arguments.only else []
     named += [(check.__name__, check) for check in found]
     checks = [(name, check) for name, check in named if wanted(name)]
     rows = [row for row in matrix.rows() if wanted(row.name)]

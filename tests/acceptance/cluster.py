@@ -163,6 +163,45 @@ def covers(group, record):
     return times and times[0] <= record["phase_start_mono_ns"] and times[-1] >= record["phase_end_mono_ns"]
 
 
+def of_gateway(result, name):
+    return [measurement for cell, measurement in measurements(result) if cell["key"]["gateway"] == name]
+
+
+def contour_changes(rig, inside):
+    """Routes come and go through the API server, and the certificate is replaced; each change shows in responses."""
+    changes = "changes={every: 2s, of: [routes, certificates]}"
+    options = ["--gateway", "contour", "--repeats", "1", "--set", "duration=10s", "--set", "topology.tls=true", "--set", changes, "--grant"]
+    result = measured(rig, inside, "changes", "quickstart", *options)
+    holds(result, ["contour"])
+    for measurement in of_gateway(result, "contour"):
+        changes = measurement["route_changes"]
+        kinds = {change["what"] for change in changes}
+        seen_ms = [round(change["seen_after_ns"] / 1e6) for change in changes]
+        expect(len(changes) >= 3 and kinds == {"routes", "certificates"}, f"{measurement['load']}: changes were seen after {seen_ms} ms")
+
+
+def contour_faults(rig, inside):
+    """Pods of both planes are ended under load: without its control plane Envoy goes on, and a killed Envoy is replaced."""
+    faults = "faults=[{at: 2s, gateway: control, do: evict}, {at: 5s, gateway: control, do: rollout}, {at: 15s, gateway: data, do: kill}]"
+    options = ["--gateway", "contour", "--repeats", "1", "--set", "duration=45s", "--set", "timeout=2s", "--set", faults, "--grant"]
+    result = measured(rig, inside, "faults", "quickstart", *options)
+    for measurement in of_gateway(result, "contour"):
+        done = [(fault["gateway"], fault["action"]) for fault in measurement["faults"]]
+        expect(done == [("control", "evict"), ("control", "rollout"), ("data", "kill")], f"{measurement['load']}: {done}")
+        killed_s = measurement["faults"][-1]["t_s"]
+        seconds = measurement["record"]["seconds"]
+        wrong = ("failed", "timed_out", "dropped", "unexpected")
+
+        def errors(within):
+            return sum(second[what] for second in within for what in wrong)
+
+        before = [second for second in seconds if second["t_s"] + second["length_s"] <= killed_s]
+        last = [second for second in seconds if second["t_s"] >= seconds[-1]["t_s"] - 5 and second["sustained"]]
+        expect(not errors(before), f"{measurement['load']}: no request failed while the control plane was away")
+        expect(errors(seconds) > 0, f"{measurement['load']}: {errors(seconds)} requests failed when Envoy was killed")
+        expect(not errors(last) and all(second["completed"] for second in last), f"{measurement['load']}: served again at the end")
+
+
 def cluster_runs(rig):
     """Quickstart, R1 on Contour and R5 on Istio in a one-node cluster: all counted, all limited, nothing left."""
     with cluster(rig) as inside:
@@ -188,6 +227,8 @@ def cluster_runs(rig):
         shards = {len(m["record"]["shards"]) for _, m in measurements(result)}
         expect(shards == {4}, f"each load came from 4 agents: {shards}")
         yield
+        contour_changes(rig, inside)
+        contour_faults(rig, inside)
         kubelet_agrees(rig, inside)
         after = left(inside)
         expect(not after[0], f"nothing is left in the cluster: {after[0]}")

@@ -14,7 +14,7 @@ STREAMS = 50
 
 
 class Protocol:
-    """How the origin and weir are told to speak."""
+    """The protocol that the origin and weir are configured to speak."""
 
     def __init__(self, name, tls, streams, origin_options):
         self.name, self.tls, self.streams, self.origin_options = name, tls, streams, origin_options

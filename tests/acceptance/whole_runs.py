@@ -148,7 +148,7 @@ def squeezed_generator(rig):
 
 
 def slow_origin(rig):
-    """An origin with a twentieth of a core, or one that is told to delay, is called the limit."""
+    """An origin with a twentieth of a core, or with a configured delay, is reported as the limit."""
     text = scenario("{ model: closed, connections: 10 }")
     limited_by(rig, "upstream", text, "--set", "limits.origin.cpus=0.05")
     limited_by(rig, "upstream", text, "--set", "origin.delay=const:20ms")

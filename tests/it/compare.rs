@@ -274,3 +274,17 @@ fn what_is_wrong_is_told_once_with_its_place() {
     refused(here, &["last"], &["<B>"]);
     assert!(text(&compare(here, &["--help"]).stdout).contains("RUN:GATEWAY"));
 }
+
+#[test]
+fn help_lists_every_metric() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = text(&compare(folder.path(), &["last", "last", "--metric", "trouhgput"]).stderr);
+    let known = error.split("Known metrics: ").nth(1).unwrap_or_else(|| panic!("{error}"));
+    let help = text(&compare(folder.path(), &["--help"]).stdout);
+    let listed: Vec<&str> = help.split([' ', ',', '\n']).collect();
+    let names: Vec<&str> = known.lines().next().unwrap().split(", ").map(str::trim).collect();
+    assert!(names.contains(&"recovery.time"), "{names:?}");
+    for name in names {
+        assert!(listed.contains(&name), "`weir compare --help` does not list {name}");
+    }
+}

@@ -34,6 +34,7 @@ mod places;
 mod pods;
 mod program;
 mod prometheus;
+mod reference;
 mod remote;
 mod rootless;
 mod run;

@@ -315,7 +315,8 @@ fn the_page_about_it_is_true() {
         assert_eq!(output.status.code(), Some(1), "nginx has no answer: {line}: {}", text(&output.stderr));
         assert!(text(&output.stdout).contains("10,000/s, p99 at most 20.0 ms"), "{line}");
     }
-    let scenario = pages.iter().find(|block| block.language == "yaml").unwrap();
+    let tutorial = blocks("how-many-instances.md");
+    let scenario = tutorial.iter().find(|block| block.language == "yaml").unwrap();
     std::fs::write(folder.path().join("sizing.yaml"), &scenario.text).unwrap();
     let output = finish(weir(folder.path(), &["run", "sizing.yaml", "--plan"]));
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));

@@ -310,12 +310,3 @@ fn a_url_that_is_none_is_rejected_before_any_load() {
     let said = text(&output.stderr);
     assert!(said.contains("--prometheus-write: 127.0.0.1:9090: ") && said.contains("help: "), "{said}");
 }
-
-#[test]
-fn the_rules_for_weir_gateway_are_those_of_the_manual() {
-    let manual = std::fs::read_to_string(root().join("docs/operations.md")).unwrap();
-    let (_, block) = manual.split_once("```yaml\ngroups:\n").unwrap();
-    let file = std::fs::read_to_string(root().join("dashboards/rules/weir-gateway.yaml")).unwrap();
-    let (_, rules) = file.split_once("groups:\n").unwrap();
-    assert_eq!(rules, block.split_once("```").unwrap().0);
-}

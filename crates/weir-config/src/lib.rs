@@ -61,7 +61,7 @@ pub use model::{
     UpstreamAddress, ValueMatch,
 };
 pub use path::{EscapedSlashes, NormalTarget, PathParameters, PathProblem, PathRules, Unroutable, rewritten};
-pub use schema::{reference, schema};
+pub use schema::{FORMS, schema};
 pub use state::{Applied, State};
 pub use summary::{CertificateSummary, ListenerSummary, Summary};
 pub use table::{

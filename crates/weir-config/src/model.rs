@@ -66,7 +66,9 @@ pub struct Configuration {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(example = json!([{ "address": "127.0.0.1:8080" }]))]
     pub listeners: Vec<Listener>,
-    /// Number of worker threads. Each has its own sockets and upstream connections. A reload can change it.
+    /// Number of worker threads. Each has its own sockets, if the port can be shared, and its own upstream connections.
+    /// A worker that would exceed 1.25 times the mean number of client connections hands new ones to the worker with
+    /// the fewest. A reload can change it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = settings::WORKERS_MAX), example = 2)]
     #[schemars(extend("x-unit" = "threads", "x-default" = "one per CPU, limited by the cgroup quota"))]
@@ -118,12 +120,13 @@ pub struct Configuration {
     #[serde(default)]
     #[schemars(example = json!({ "x_forwarded": true }), extend("x-default" = "see its fields"))]
     pub forwarding: Forwarding,
-    /// Request fields pass whose names hold other characters than letters, digits and `-`. By default they are dropped:
-    /// to many servers `X_Forwarded_For` is the same field as `X-Forwarded-For`.
+    /// Forward request headers whose names contain characters other than letters, digits and `-`. By default they are
+    /// dropped and counted (`weir_request_fields_dropped_total`): to many servers `X_Forwarded_For` is the same header
+    /// as `X-Forwarded-For`. `Proxy` is always dropped: CGI programs read it as `HTTP_PROXY`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schemars(example = &true, extend("x-default" = false))]
     pub underscores_in_headers: bool,
-    /// Which trailers pass.
+    /// Trailers to forward, by name. All others are dropped.
     #[serde(default)]
     #[schemars(example = json!({ "response": ["Server-Timing"] }), extend("x-default" = "none"))]
     pub trailers: Trailers,

@@ -6,6 +6,29 @@
 //!
 //! Upstreams differ in three more points. Each has a rule whose default is safe for all of them ([`PathRules`]):
 //! repeated slashes, encoded slashes and backslashes, and path parameters.
+//!
+//! How backends with default settings read paths that they get unchanged. A dash: not as `/admin`.
+//!
+//! | path | nginx | Tomcat | Spring Security | gunicorn (WSGI) | Node.js, Express |
+//! |---|---|---|---|---|---|
+//! | `//admin` | `/admin` | `/admin` | 400 | `//admin`; Flask redirects to `/admin` | –; `new URL`: host `admin` |
+//! | `/x/../admin`, `/x/%2e%2e/admin` | `/admin` | `/admin` | 400 | – | –; `new URL`: `/admin` |
+//! | `/%61dmin` | `/admin` | `/admin` | `/admin` | `/admin` | – |
+//! | `/%2fadmin` | `/admin` | 400 | 400 | `//admin` | – |
+//! | `/\admin`, `/%5cadmin` | – | 400 | 400 | – | –; `new URL`: a plain backslash is a slash |
+//! | `/admin;x` | – | `/admin` | 400 | – | – |
+//! | `/x/..;/admin`, `/;/admin` | – | `/admin` | 400 | – | – |
+//! | `/admin%3Bx`, `/%252fadmin` | – | – | 400 | – | – |
+//! | `/%c0%afadmin` (overlong UTF-8) | – | – | – | – | – |
+//! | `/admin%00` | 400 | 400 | 400 | – | – |
+//! | `/admin/` | by `location` | `/admin/` | `/admin` before version 6 | – | `/admin` |
+//! | `/ADMIN` | – | – | – | – | `/admin` |
+//!
+//! Path parameters are legitimate: servlet containers put sessions into them (`/cart;jsessionid=..`), APIs use them as
+//! matrix parameters. So the default neither rejects nor drops them: routes match what a servlet container looks up,
+//! and the upstream gets every parameter. Parameters of a dot segment, or of an empty segment within the path, serve
+//! nobody and are read differently, so they are rejected. An empty last segment stays allowed: sessions produce it
+//! (`/shop/;jsessionid=1`). For upstreams that treat `;` as any character a rule gets wider, and so do open routes.
 
 use std::borrow::Cow;
 
@@ -18,11 +41,15 @@ mod written;
 use parameters::{check_parameters, has_parameters, in_text, without_parameters};
 pub(crate) use written::{check_normal, check_path_of};
 
-/// How paths are normalized where upstreams read them differently.
+/// How paths are normalized where upstreams read them differently, for all listeners and routes. Dot segments are
+/// always resolved and percent-encoded unreserved characters decoded; NUL (`%00`) and incomplete escapes get 400
+/// (`bad_path`). White space and other control characters are forwarded encoded. The query never changes. A route whose
+/// path no request can have under these settings is an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PathRules {
-    /// Merges several slashes in a row into one, as nginx, Tomcat and others do.
+    /// Merges several slashes in a row into one, as nginx, Tomcat and others do, before dot segments are resolved.
+    /// If false, they stay.
     pub merge_slashes: bool,
     /// What happens to requests with `%2F`, `%5C` or a backslash in the path.
     pub escaped_slashes: EscapedSlashes,
@@ -53,12 +80,12 @@ impl Default for PathRules {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EscapedSlashes {
-    /// Match and forward them unchanged.
+    /// Match and forward them unchanged; they do not separate segments. A dot segment next to one gets 400.
     Keep,
-    /// Reject them with 400.
+    /// Reject them with 400 (`bad_path`).
     #[default]
     Reject,
-    /// Redirect them (307) to the path with plain slashes.
+    /// Redirect them (307, `escaped_slashes`) to the path with plain slashes.
     Redirect,
 }
 
@@ -68,13 +95,14 @@ pub enum EscapedSlashes {
 pub enum PathParameters {
     /// `;` is a character like others: routes match it, and upstreams get it.
     Keep,
-    /// Routes match the path without parameters, upstreams get them. Parameters of a dot segment or of an empty segment
-    /// within the path are answered 400.
+    /// Routes match the path without parameters, upstreams get them. Parameters of a dot segment (`/x/..;/a`) or of an
+    /// empty segment within the path (`/;/a`) get 400 (`bad_path`). A `rewrite` replaces the matched prefix with its
+    /// parameters.
     #[default]
     Ignore,
     /// As `ignore`, and upstreams get the path without parameters.
     Strip,
-    /// The request is answered 400.
+    /// The request gets 400 (`bad_path`).
     Reject,
 }
 

@@ -170,6 +170,6 @@ pub use program_log::level_filter;
 pub use route_stats::{LatencyStats, RouteStats};
 pub use sockets::Passed;
 pub use stats::{
-    BackendStats, ByStatus, Connections, ListenerStats, MirrorStats, NameStats, ReloadStats, Stats, TlsStats,
-    UpstreamStats, WorkerStats,
+    BackendStats, ByStatus, Connections, ListenerStats, Metric, MirrorStats, NameStats, ReloadStats, Stats,
+    TlsStats, UpstreamStats, WorkerStats, metrics,
 };

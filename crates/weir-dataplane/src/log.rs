@@ -79,7 +79,9 @@ impl AccessLogStats {
     pub(crate) fn append(&self, text: &mut Exposition) {
         text.family("weir_access_log_lines_total", "counter", "Access log lines written.");
         text.sample("weir_access_log_lines_total", &[], self.lines);
-        text.family("weir_access_log_dropped_total", "counter", "Access log lines lost, by reason.");
+        let help = "Access log lines lost: queue if the queue of the worker was full, write if the system did not \
+                    accept them.";
+        text.family("weir_access_log_dropped_total", "counter", help);
         for (reason, count) in [("queue", self.dropped), ("write", self.failed)] {
             text.sample("weir_access_log_dropped_total", &[("reason", reason)], count);
         }

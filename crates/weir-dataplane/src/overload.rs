@@ -288,15 +288,13 @@ impl OverloadStats {
         for (reason, is_on) in [("memory", self.memory), ("lag", self.late_workers > 0)] {
             text.sample("weir_overloaded", &[("reason", reason)], u8::from(is_on));
         }
-        text.family(
-            "weir_requests_shed_total",
-            "counter",
-            "Requests rejected because of overload, by reason.",
-        );
+        let help = "Requests rejected because of overload, by reason; weir_errors_total also counts them as overloaded.";
+        text.family("weir_requests_shed_total", "counter", help);
         for (reason, count) in [("memory", self.shed_by_memory), ("lag", self.shed_by_lag)] {
             text.sample("weir_requests_shed_total", &[("reason", reason)], count);
         }
-        text.family("weir_overload_memory_used_bytes", "gauge", "Memory in use, as compared with the limit.");
+        let help = "Memory in use, as compared with the limit; 0 without a limit.";
+        text.family("weir_overload_memory_used_bytes", "gauge", help);
         text.sample("weir_overload_memory_used_bytes", &[], self.memory_used_bytes);
         text.family(
             "weir_overload_memory_limit_bytes",

@@ -67,7 +67,11 @@ impl ProcessStats {
             ("process_resident_memory_bytes", "Resident memory of the process.", self.resident_bytes),
             ("process_virtual_memory_bytes", "Virtual memory of the process.", self.virtual_bytes),
             ("process_open_fds", "Open file descriptors.", self.open_fds),
-            ("process_max_fds", "Maximum number of open file descriptors.", self.max_fds),
+            (
+                "process_max_fds",
+                "Maximum number of open file descriptors; missing without a limit.",
+                self.max_fds,
+            ),
             ("process_threads", "Threads of the process.", self.threads),
         ];
         for (name, help, value) in gauges {

@@ -33,7 +33,10 @@ pub struct LatencyStats {
 impl Stats {
     pub(crate) fn append_routes(&self, text: &mut Exposition) {
         const RESPONSES: &str = "weir_route_responses_total";
-        text.family(RESPONSES, "counter", "Final responses, by listener, group, backend and status class.");
+        let help = "Final responses to requests that match a route. The group is metrics_group of the route, or its \
+                    backend; the backend is empty if the route itself responds. Of groups and backends, the first \
+                    1000 with requests are counted apart, the others together as other.";
+        text.family(RESPONSES, "counter", help);
         for route in &self.routes {
             for (class, count) in route.by_status.classes() {
                 let [listener, group, backend] = route.labels();
@@ -41,7 +44,9 @@ impl Stats {
             }
         }
         const DURATION: &str = "weir_request_duration_seconds";
-        text.family(DURATION, "histogram", "Time from complete request headers to the end of the response.");
+        let help = "Time from complete request headers to the end of the response, in 20 buckets from 0.5 ms to 10 s, \
+                    without tunnels. Missing if metrics.latency is false.";
+        text.family(DURATION, "histogram", help);
         for route in self.routes.iter().filter(|route| route.latency.by_bucket.iter().any(|&n| n > 0)) {
             route.append_latency(DURATION, text);
         }

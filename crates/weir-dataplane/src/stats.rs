@@ -15,9 +15,11 @@ use crate::process_stats::ProcessStats;
 use crate::route_stats::RouteStats;
 
 mod backends;
+mod metrics;
 mod workers;
 
 pub use backends::{BackendStats, NameStats};
+pub use metrics::{Metric, metrics};
 pub use workers::WorkerStats;
 
 /// All counters of a gateway at one moment. Errors are there with 0 too, so that the list is the same always.
@@ -227,16 +229,13 @@ impl Stats {
             "Always 1; the label version is the version of weir-gateway.",
         );
         text.sample("weir_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
-        text.family("weir_requests_total", "counter", "Requests received, including rejected ones.");
+        let help = "Requests received, including rejected ones and those that timed out in their headers.";
+        text.family("weir_requests_total", "counter", help);
         for (name, listener) in &self.listeners {
             text.sample("weir_requests_total", &[("listener", name)], listener.requests);
         }
-        text.family(
-            "weir_responses_total",
-            "counter",
-            "Responses started, by status class, including interim \
-            responses.",
-        );
+        let help = "Responses started, by status class, including interim responses and those of the gateway itself.";
+        text.family("weir_responses_total", "counter", help);
         for (name, listener) in &self.listeners {
             for (class, count) in listener.by_status.classes() {
                 text.sample("weir_responses_total", &[("listener", name), ("status", class)], count);
@@ -270,7 +269,8 @@ impl Stats {
         for (name, listener) in &self.listeners {
             text.sample("weir_connections_open", &[("listener", name)], listener.connections.open);
         }
-        let help = "Client connections that a worker handed over to another worker.";
+        let help = "Client connections that a worker handed over to another worker, so that none has more than 1.25 \
+                    times the mean. Other metrics count them once, where they are served.";
         text.family("weir_connections_handed_total", "counter", help);
         for (name, listener) in &self.listeners {
             text.sample("weir_connections_handed_total", &[("listener", name)], listener.connections.handed);
@@ -318,7 +318,9 @@ impl Stats {
         family("weir_tls_handshakes_total", "Completed TLS handshakes with clients.", &|tls| tls.handshakes);
         let help = "TLS handshakes with clients that resumed a session.";
         family("weir_tls_handshakes_resumed_total", help, &|tls| tls.resumed);
-        family("weir_tls_handshakes_failed_total", "Failed TLS handshakes with clients.", &|tls| tls.failed);
+        let help = "Failed TLS handshakes with clients; weir_errors_total has the causes. A client that closes before \
+                    its first byte is not counted.";
+        family("weir_tls_handshakes_failed_total", help, &|tls| tls.failed);
         let help = "TLS handshake steps deferred in favor of other connections.";
         family("weir_tls_handshakes_delayed_total", help, &|tls| tls.delayed);
         let help = "TLS handshakes whose RSA signature was computed outside the worker.";
@@ -345,12 +347,12 @@ impl Stats {
             ),
             (
                 "weir_reloads_applied_total",
-                "Configurations and files applied, in whole or in part.",
+                "Configurations and changed files applied, in whole or in part.",
                 self.reloads.applied,
             ),
             (
                 "weir_reloads_refused_total",
-                "Configurations and files rejected, in whole or in part.",
+                "Configurations and changed files rejected, in whole or in part; the previous ones stay active.",
                 self.reloads.refused,
             ),
         ];
@@ -367,7 +369,9 @@ impl Stats {
             "Mirrored requests without a complete response.",
         );
         text.sample("weir_mirror_failures_total", &[], mirror.failures);
-        text.family("weir_mirror_dropped_total", "counter", "Requests not mirrored, by reason.");
+        let help = "Requests not mirrored: crowded if too many copies are in flight, too_long if the request is too \
+                    long.";
+        text.family("weir_mirror_dropped_total", "counter", help);
         for (reason, count) in [("crowded", mirror.crowded), ("too_long", mirror.too_long)] {
             text.sample("weir_mirror_dropped_total", &[("reason", reason)], count);
         }

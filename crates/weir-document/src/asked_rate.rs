@@ -1,4 +1,4 @@
-//! A rate, or a share of one that is measured first: `5000/s`, `30%`.
+//! A rate, or a share of a measured rate: `5000/s`, `30%`.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -10,26 +10,26 @@ use crate::levels::{Level, Levels};
 use crate::quantity::{Quantity, QuantityError, as_text, split_unit};
 use crate::{Rate, Share};
 
-/// Greatest share: ten times of what was measured says nothing that twice would not.
+/// Maximum share: ten times the measured rate.
 const SHARE_MAX: f64 = 10.0;
 
-/// Digits behind the point of a share in steps, beyond which strides have only their own error.
+/// Precision of shares in steps, beyond which strides contain only rounding errors.
 const STRIDE_DIGITS: f64 = 1e9;
 
-/// A rate: absolute, or relative to one that somebody measures before it is needed.
+/// A rate: absolute, or relative to a rate that is measured before the load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum AskedRate {
-    /// So many per second.
+    /// Requests per second.
     Rate(Rate),
-    /// This share of a rate that is not known yet, above zero; 1 is all of it, and 1.2 is a fifth beyond it.
+    /// A share of a rate that is not measured yet, above zero. 1 is all of it, and 1.2 is 20 % more.
     Share(f64),
 }
 
-/// Rates over a load, as [`crate::Rates`], each of them absolute or a share: `30%`, a ramp `10%..50%`, steps `10%,30%`.
+/// Rates over a load, like [`crate::Rates`], each absolute or a share: `30%`, a ramp `10%..50%`, steps `10%,30%`.
 pub type AskedRates = Levels<AskedRate>;
 
 impl AskedRate {
-    /// Requests per second; `None` while it is a share.
+    /// Requests per second; `None` for a share.
     pub fn per_s(self) -> Option<f64> {
         match self {
             Self::Rate(Rate(per_s)) => Some(per_s),
@@ -59,7 +59,7 @@ impl FromStr for AskedRate {
 
     fn from_str(text: &str) -> Result<Self, QuantityError> {
         let Some((number, "%")) = split_unit(text) else { return text.parse().map(Self::Rate) };
-        // The exponent leaves the division to the reader of decimals, which rounds once.
+        // With the exponent in the text, the parser divides and rounds only once.
         let share: f64 = format!("{number}e-2").parse().map_err(|_| Self::malformed(text))?;
         match share {
             _ if share <= 0.0 => Err(Self::out_of_range(text, "not above zero")),
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_ones_are_told_with_the_right_forms() {
+    fn invalid_rates_are_rejected_with_valid_forms() {
         let said = |text: &str| text.parse::<AskedRates>().unwrap_err().to_string();
         assert_eq!(said("0%"), "`0%` is not above zero; write a rate like 5000/s, 300/m, 30%");
         assert_eq!(said("2000%"), "`2000%` is more than 1000%; write a rate like 5000/s, 300/m, 30%");
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_is_no_rate_yet() {
+    fn a_share_has_no_rate_yet() {
         let share: AskedRate = "30%".parse().unwrap();
         assert_eq!((share.per_s(), share.is_share()), (None, true));
         assert_eq!(AskedRate::from(Rate(2.0)).per_s(), Some(2.0));

@@ -1,4 +1,4 @@
-//! Delays: `const:5ms`, `exp:5ms`, and the other distributions of a time.
+//! Delays: `const:5ms`, `exp:5ms` and other distributions.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,26 +7,26 @@ use std::time::Duration;
 use crate::quantity::{Quantity, QuantityError, as_text};
 use crate::{Share, Time};
 
-/// The longest delay that can be asked for or drawn.
+/// Maximum of configured and generated delays.
 pub const DELAY_MAX: Duration = Duration::from_secs(3_600);
 
-/// The greatest sigma that can be asked for: at 10, two draws in a thousand differ by a factor of 10^13.
+/// Maximum sigma: at 10, two values in a thousand differ by a factor of 10^13.
 const SIGMA_MAX: f64 = 10.0;
 
-/// How a time is distributed: `none`, `const:5ms`, `uniform:1ms..9ms`, `exp:5ms`, `lognormal:5ms,0.5`,
+/// The distribution of a delay: `none`, `const:5ms`, `uniform:1ms..9ms`, `exp:5ms`, `lognormal:5ms,0.5`,
 /// `bimodal:1ms,20ms,10%`. No time in it is longer than [`DELAY_MAX`].
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Delay {
-    /// No time at all.
+    /// No delay.
     #[default]
     None,
-    /// Always the same.
+    /// A constant delay.
     Const(Time),
-    /// Evenly between the two.
+    /// Uniform between the two.
     Uniform {
-        /// The least.
+        /// The minimum.
         least: Time,
-        /// The greatest.
+        /// The maximum.
         most: Time,
     },
     /// Exponential with this mean.
@@ -40,17 +40,17 @@ pub enum Delay {
     },
     /// One of two values.
     Bimodal {
-        /// The usual one.
+        /// The usual value.
         first: Time,
-        /// The other one.
+        /// The other value.
         second: Time,
-        /// How often it is the second.
+        /// The probability of the second value.
         second_share: Share,
     },
 }
 
 impl Delay {
-    /// Whether it is no time at all, however that is written.
+    /// Whether the delay is always zero, in any form.
     pub fn is_none(&self) -> bool {
         match self {
             Self::None => true,
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_and_prints_exactly() {
+    fn delays_are_read_and_printed_exactly() {
         let ms = |ms| Time(Duration::from_millis(ms));
         for (text, delay, printed) in [
             ("none", Delay::None, "none"),
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_with_the_right_form() {
+    fn invalid_delays_are_rejected_with_a_valid_form() {
         let said = |text: &str| text.parse::<Delay>().unwrap_err().to_string();
         assert_eq!(
             said("1ms"),

@@ -7,13 +7,13 @@ use crate::Time;
 use crate::delay::DELAY_MAX;
 use crate::quantity::{Quantity, QuantityError, as_text};
 
-/// A delay that grows steadily: `1ms/10s` is a millisecond more with every ten seconds. Both are above zero, and an hour
-/// at most.
+/// A delay that grows linearly: `1ms/10s` adds a millisecond every ten seconds. Both times are above zero and at most
+/// an hour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Drift {
-    /// How much longer it gets.
+    /// How much the delay grows.
     pub by: Time,
-    /// In which time.
+    /// The time in which it grows by that much.
     pub every: Time,
 }
 
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_and_prints_exactly() {
+    fn drifts_are_read_and_printed_exactly() {
         for (text, printed) in [("1ms/10s", "1ms/10s"), ("1.5s/60m", "1500ms/1h"), ("2s/1s", "2s/1s")] {
             let drift: Drift = text.parse().unwrap();
             assert_eq!(drift.to_string(), printed);
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_with_the_right_form() {
+    fn invalid_drifts_are_rejected_with_a_valid_form() {
         let said = |text: &str| text.parse::<Drift>().unwrap_err().to_string();
         assert_eq!(
             said("1ms"),

@@ -1,4 +1,4 @@
-//! What is wrong with a document, where, and what to do about it.
+//! Errors of a document: the reason, the position and the remedy.
 
 use crate::nearest::remedy_for;
 use crate::problem::{Position, Problem};
@@ -24,8 +24,8 @@ impl Problem<()> {
         Self::new(format!("{found} is not {expected}"), format!("write {expected}"))
     }
 
-    /// Serde's error text, taken apart again: a deserializer that buffers (as `flatten` and tagged enums
-    /// do) hands over nothing but this text. Other text is a type's own, `cause; remedy` or a cause alone.
+    /// Parses serde's error text. A deserializer that buffers (for `flatten` and tagged enums) returns only this text.
+    /// Other texts come from a type itself: `cause; remedy`, or only a cause.
     pub(crate) fn from_text(text: &str) -> Self {
         let names = quoted(text);
         if text.starts_with("unknown field `") {
@@ -54,8 +54,8 @@ impl Problem<()> {
         }
     }
 
-    /// Adds the position. A reader that buffers reports the position of the enclosing value, so this looks from there for
-    /// the word that the message quotes.
+    /// Adds the position. A reader that buffers reports the position of the enclosing value. The quoted word of the
+    /// message is therefore searched from there.
     pub(crate) fn located(self, source_name: &str, text: &str, line: u64, column: u64) -> Problem<Position> {
         let (line, column) = match quoted(&self.message).first() {
             Some(word) if !self.message.starts_with("missing") => sharpen(text, line, column, word),
@@ -70,7 +70,7 @@ pub(crate) fn empty(source_name: &str) -> Problem<Position> {
     Problem::new("the document is empty", "write one YAML or JSON document").located(source_name, "", 1, 1)
 }
 
-/// Serde and Rust name types for programmers; this names them for everybody.
+/// Replaces type names of serde and Rust with names for users.
 pub(crate) fn readable_type(name: &str) -> String {
     match name {
         "i8" | "i16" | "i32" | "i64" | "i128" | "isize" => "a whole number".to_owned(),
@@ -93,10 +93,10 @@ pub(crate) fn readable_type(name: &str) -> String {
     }
 }
 
-/// How far behind the reported place the word itself is looked for.
+/// How far after the reported position the word is searched.
 const SHARPEN_BYTES: usize = 64 * 1024;
 
-/// The place of `word` at or behind the given one, or the given one where it does not stand there.
+/// The position of `word` at or after the given one, or the given one if the word is not found.
 fn sharpen(text: &str, line: u64, column: u64, word: &str) -> (u64, u64) {
     let Some(start) = offset_of(text, line, column).filter(|_| !word.is_empty()) else {
         return (line, column);
@@ -109,7 +109,7 @@ fn sharpen(text: &str, line: u64, column: u64, word: &str) -> (u64, u64) {
         !before.is_some_and(is_word) && !after.is_some_and(is_word)
     });
     match found {
-        // A quote before the word belongs to it, and is where the reader points.
+        // The reader reports the position of the quote before the word.
         Some((at, _)) if at > 1 => {
             let before = &rest[..at];
             let line_start = before.rfind('\n');
@@ -122,7 +122,7 @@ fn sharpen(text: &str, line: u64, column: u64, word: &str) -> (u64, u64) {
     }
 }
 
-/// The byte at which line and column, both counted from 1, begin.
+/// The byte offset of line and column, both from 1.
 pub(crate) fn offset_of(text: &str, line: u64, column: u64) -> Option<usize> {
     let line_start = match line.checked_sub(2) {
         None => 0,
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn takes_serdes_text_apart() {
+    fn serde_error_texts_are_parsed() {
         check(
             "unknown field `wamup`, expected `warmup` or `name`",
             "unknown field `wamup`",
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hostile_text_does_no_harm() {
+    fn hostile_error_texts_do_not_panic() {
         for text in ["unknown field `", "missing field `", "invalid type: ", "`", "; ", ""] {
             let _ = Problem::from_text(text);
         }

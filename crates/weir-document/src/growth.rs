@@ -6,7 +6,7 @@ use std::str::FromStr;
 use crate::Share;
 use crate::quantity::{Quantity, QuantityError, split_unit};
 
-/// What something grows by in a year, as share of itself: `30%/y`. It may be more than the whole.
+/// Growth per year as a share: `30%/y`. It may be above 100 %.
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
 pub struct Growth(pub f64);
 
@@ -26,7 +26,7 @@ impl FromStr for Growth {
             "" | "%" => return Err(Self::no_unit(text)),
             _ => return Err(Self::malformed(text)),
         }
-        // The exponent leaves the division to the reader of decimals, which rounds once.
+        // With the exponent in the text, the parser divides and rounds only once.
         let growth: f64 = format!("{number}e-2").parse().map_err(|_| Self::malformed(text))?;
         match growth.is_finite() {
             true => Ok(Self(growth)),
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_and_prints_exactly() {
+    fn growth_is_read_and_printed_exactly() {
         for (text, growth, printed) in [
             ("30%/y", 0.3, "30%/y"),
             ("150 % / y", 1.5, "150%/y"),
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_with_the_right_form() {
+    fn invalid_growth_is_rejected_with_a_valid_form() {
         let said = |text: &str| text.parse::<Growth>().unwrap_err().to_string();
         assert_eq!(said("30%"), "`30%` has no unit; write a growth with its unit, like 30%/y, 150%/y");
         for text in ["", "30", "%/y", "-3%/y", "30/y", "30%/m"] {

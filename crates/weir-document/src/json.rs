@@ -1,4 +1,4 @@
-//! JSON's own path: `serde_json`, with places that point at the token, and no key given twice.
+//! JSON with `serde_json`, with error positions at the token, and with duplicate keys rejected.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -14,19 +14,19 @@ pub(crate) struct JsonError(serde_json::Error);
 
 pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<T, JsonError> {
     let value = serde_json::from_str(text).map_err(JsonError)?;
-    // A map keeps the last of two equal keys in silence; a second pass is cheap beside building the value.
+    // A map silently keeps the last of two equal keys; a second pass is cheap compared to building the value.
     let mut tokens = serde_json::Deserializer::from_str(text);
     UniqueKeys.deserialize(&mut tokens).map_err(JsonError)?;
     Ok(value)
 }
 
-/// Walks to one value; what is wrong on the way, or with it.
+/// Walks to one value; returns an error of the syntax or of the value.
 pub(crate) fn seek<P: Path, E: AtEnd>(text: &str, seek: Seek<'_, P, E>) -> Option<JsonError> {
     seek.deserialize(&mut serde_json::Deserializer::from_str(text)).err().map(JsonError)
 }
 
 impl JsonError {
-    /// Whether the text is not JSON at all, rather than JSON with the wrong content.
+    /// Whether the text is not JSON, rather than JSON with the wrong content.
     pub(crate) fn is_syntax(&self) -> bool {
         matches!(self.0.classify(), Category::Syntax | Category::Eof)
     }
@@ -47,7 +47,7 @@ impl JsonError {
     }
 }
 
-/// `serde_json` points behind the token that it has just read; its beginning is what one looks for.
+/// The start of the last token, because `serde_json` reports the position after it.
 fn token_start<'a>(before: &'a str, cause: &str) -> &'a str {
     let trimmed = before.trim_end();
     if cause.starts_with("missing field") || trimmed.ends_with(['}', ']', '{', '[']) {
@@ -84,7 +84,7 @@ fn syntax(cause: &str) -> Problem<()> {
     Problem::new(cause, remedy)
 }
 
-/// Walks a document without building anything, and refuses a key given twice in one object.
+/// Walks a document without building a value, and rejects duplicate keys in an object.
 #[derive(Clone, Copy)]
 struct UniqueKeys;
 
@@ -104,7 +104,7 @@ impl<'de> Visitor<'de> for UniqueKeys {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        // Most objects are small: a scan of a few keys is quicker than hashing them.
+        // Most objects are small: comparing with a few keys is faster than hashing them.
         let mut few: Vec<Cow<'de, str>> = Vec::new();
         let mut many: HashSet<Cow<'de, str>> = HashSet::new();
         while let Some(key) = map.next_key_seed(Key)? {

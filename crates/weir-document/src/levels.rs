@@ -1,4 +1,4 @@
-//! A rate or a number that stays, changes linearly, or goes in steps: `5000/s`, `1000/s..5000/s`, `1,10,60`.
+//! A rate or a number that is constant, linear, or in steps: `5000/s`, `1000/s..5000/s`, `1,10,60`.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,17 +11,17 @@ use serde::ser::{Serialize, Serializer};
 
 use crate::{QuantityError, Rate};
 
-/// Most steps that can be written.
+/// Maximum number of steps.
 const STEPS_MAX: usize = 1_000;
 
-/// Values over a load.
+/// Values over time.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Levels<T> {
-    /// The same all the time.
+    /// Constant.
     Constant(T),
-    /// From the first, linearly, to the second.
+    /// Linear from the first to the second value.
     Ramp(T, T),
-    /// One after the other, two or more.
+    /// Two or more values, one after the other.
     Steps(Vec<T>),
 }
 
@@ -31,35 +31,35 @@ pub type Rates = Levels<Rate>;
 /// Numbers over a load: `32`, a ramp `1..60`, steps `1..60..5` or `1,10,60`.
 pub type Counts = Levels<u32>;
 
-/// What levels can be made of.
+/// A value that can be a level.
 pub trait Level: Copy + PartialOrd + fmt::Display {
     /// Name of the schema.
     const NAME: &'static str;
-    /// What is written, with its forms.
+    /// Description with valid forms.
     const FORMS: &'static str;
 
-    /// Reads one value.
+    /// Parses one value.
     ///
     /// # Errors
-    /// When it is none.
+    /// If the text is invalid.
     fn read(text: &str) -> Result<Self, QuantityError>;
 
-    /// Reads an end of a ramp, which may be nothing where a level of its own may not.
+    /// Parses an end of a ramp, which may be zero even if a single level may not.
     ///
     /// # Errors
-    /// When it is none.
+    /// If the text is invalid.
     fn read_end(text: &str) -> Result<Self, QuantityError>;
 
-    /// `self` and `n` strides of `by` towards `to`; `None` beyond it, and where strides lead nowhere.
+    /// `self` plus `n` strides of `by` toward `to`; `None` beyond `to`, and if strides lead nowhere.
     fn stride(self, to: Self, by: Self, n: usize) -> Option<Self>;
 
-    /// What a document's bare number says.
+    /// Converts a bare number of a document.
     fn from_number(number: f64) -> Option<Self>;
 
-    /// How a constant is written into a document.
+    /// Serializes a constant.
     ///
     /// # Errors
-    /// The serializer's own.
+    /// Those of the serializer.
     fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error>;
 }
 
@@ -79,7 +79,7 @@ impl Level for Rate {
     fn stride(self, to: Self, by: Self, n: usize) -> Option<Self> {
         let up = to.0 >= self.0;
         let at = self.0 + if up { by.0 } else { -by.0 } * n as f64;
-        // A stride that hits the end but for the last digit hits it.
+        // A stride that differs from the end only by rounding hits the end.
         let slack = by.0 * 1e-9;
         let within = if up { at <= to.0 + slack } else { at >= to.0 - slack };
         (within && by.0 > 0.0).then_some(Self(at))
@@ -124,7 +124,7 @@ impl Level for u32 {
 }
 
 impl<T: Level> Levels<T> {
-    /// The steps; none where it does not go in steps.
+    /// The steps; empty if there are none.
     pub fn steps(&self) -> &[T] {
         match self {
             Self::Steps(steps) => steps,
@@ -132,7 +132,7 @@ impl<T: Level> Levels<T> {
         }
     }
 
-    /// The same with `of` each level.
+    /// Applies `of` to each level.
     pub fn map<U: Level>(&self, of: impl Fn(T) -> U) -> Levels<U> {
         match self {
             Self::Constant(level) => Levels::Constant(of(*level)),
@@ -141,7 +141,7 @@ impl<T: Level> Levels<T> {
         }
     }
 
-    /// Whether `holds` for a level, or for an end of a ramp.
+    /// Whether `holds` is true for any level or end of a ramp.
     pub fn any(&self, holds: impl Fn(T) -> bool) -> bool {
         match self {
             Self::Constant(level) => holds(*level),
@@ -150,7 +150,7 @@ impl<T: Level> Levels<T> {
         }
     }
 
-    /// The least level.
+    /// The minimum level.
     pub fn least(&self) -> T {
         match self {
             Self::Constant(level) => *level,
@@ -167,7 +167,7 @@ impl<T: Level> Levels<T> {
         }
     }
 
-    /// The greatest level.
+    /// The maximum level.
     pub fn greatest(&self) -> T {
         match self {
             Self::Constant(level) => *level,
@@ -203,7 +203,7 @@ impl<T: Level> FromStr for Levels<T> {
 
     fn from_str(text: &str) -> Result<Self, QuantityError> {
         if text.contains(',') {
-            // One more than there may be is enough to tell that there are too many.
+            // One more than the maximum is enough to detect too many steps.
             let steps = text.split(',').take(STEPS_MAX + 1).map(|step| T::read(step.trim()));
             return Self::of_steps(steps.collect::<Result<_, _>>()?, text);
         }
@@ -252,7 +252,7 @@ impl<'de, T: Level> Deserialize<'de> for Levels<T> {
     }
 }
 
-/// One level as a document has it, for lists.
+/// One level as an element of a list.
 struct Item<T>(T);
 
 impl<'de, T: Level> Deserialize<'de> for Item<T> {
@@ -311,7 +311,7 @@ impl<T: Level> JsonSchema for Levels<T> {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": format!("A level, a ramp or steps, like {}", T::FORMS),
+            "description": format!("One value, a ramp or steps, like {}", T::FORMS),
             "type": ["string", "integer", "array"],
             "items": { "type": ["string", "integer"] }
         })
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_may_hold_numbers_and_lists() {
+    fn documents_may_contain_numbers_and_lists() {
         assert_eq!(serde_json::from_str::<Counts>("7").unwrap(), Levels::Constant(7));
         assert_eq!(serde_json::from_str::<Counts>("[1, \"5\", 60]").unwrap(), Levels::Steps(vec![1, 5, 60]));
         assert_eq!(
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_with_the_right_form() {
+    fn invalid_levels_are_rejected_with_a_valid_form() {
         let rates = |text: &str| text.parse::<Rates>().unwrap_err().to_string();
         let counts = |text: &str| text.parse::<Counts>().unwrap_err().to_string();
         assert_eq!(rates("5000"), "`5000` has no unit; write a rate with its unit, like 5000/s, 300/m");
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn the_greatest_level_is_found() {
+    fn the_maximum_level_is_found() {
         let greatest = |text: &str| text.parse::<Counts>().unwrap().greatest();
         assert_eq!(["3", "1..9", "9..1", "1,60,5"].map(greatest), [3, 9, 9, 60]);
     }

@@ -1,4 +1,4 @@
-//! How requests are spread over time: bursts `5000/s:200ms/1s`, and pauses `20ms` or `exp:20ms`.
+//! Timing of requests: bursts `5000/s:200ms/1s`, and pauses `20ms` or `exp:20ms`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,18 +6,18 @@ use std::str::FromStr;
 use crate::quantity::{Quantity, QuantityError, as_text};
 use crate::{Rate, Time};
 
-/// Times of another rate that return: `RATE:LENGTH/EVERY`.
+/// Periodic intervals with another rate: `RATE:LENGTH/EVERY`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Burst {
     /// The rate within a burst.
     pub rate: Rate,
-    /// How long a burst lasts.
+    /// Duration of a burst.
     pub length: Time,
     /// From the start of one to the start of the next.
     pub every: Time,
 }
 
-/// A pause: always the same, or exponentially distributed with this mean.
+/// A pause: constant, or exponentially distributed with this mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pause {
     /// `20ms`
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_and_prints_exactly() {
+    fn bursts_and_pauses_are_read_and_printed_exactly() {
         for (text, printed) in [("5000/s:200ms/1s", "5000/s:200ms/1s"), ("60/m : 0.5s / 2s", "1/s:500ms/2s")]
         {
             let burst: Burst = text.parse().unwrap();
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_with_the_right_form() {
+    fn invalid_bursts_and_pauses_are_rejected_with_a_valid_form() {
         for text in ["", "5000/s", "5000/s:200ms", "5000:200ms/1s", "5000/s:200/1s", "5000/s:200ms/1"] {
             let said = text.parse::<Burst>().unwrap_err().to_string();
             assert!(said.contains("like"), "{said}");

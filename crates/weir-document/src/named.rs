@@ -1,4 +1,4 @@
-//! A map by name that keeps the order in which it was written.
+//! A map by name that keeps its original order.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 use serde::ser::{Serialize, Serializer};
 
-/// Values by name, in the order in which they were written.
+/// Values by name, in their original order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Named<T>(pub Vec<(String, T)>);
 
@@ -20,7 +20,7 @@ impl<T> Default for Named<T> {
 }
 
 impl<T> Named<T> {
-    /// Whether there is none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -35,14 +35,14 @@ impl<T> Named<T> {
         self.0.iter().map(|(name, _)| name.as_str())
     }
 
-    /// The value of that name.
+    /// The value with this name.
     pub fn named(&self, name: &str) -> Option<&T> {
         self.0.iter().find(|(other, _)| other == name).map(|(_, value)| value)
     }
 }
 
 impl<T: Clone> Named<T> {
-    /// The values by their names.
+    /// The values by name.
     pub fn to_map(&self) -> BTreeMap<String, T> {
         self.0.iter().cloned().collect()
     }

@@ -1,6 +1,6 @@
-//! The nearest valid name to one that is not.
+//! Finds the valid name that is most similar to an invalid one.
 
-/// The candidate nearest to `word`, when one is near enough to be what was meant.
+/// The candidate most similar to `word`, if it is similar enough for a suggestion.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_lowercase();
     candidates
@@ -11,8 +11,8 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, candidate)| candidate)
 }
 
-/// A third of the letters may differ. A candidate that begins with the word is near too (`rep`, `repeats`), and so is a
-/// candidate that the word extends by a suffix (`weir-gateway`, `weir`).
+/// Whether a candidate is similar: up to a third of the letters differ, it begins with the word (`rep`, `repeats`), or
+/// the word extends it by a suffix (`weir-gateway`, `weir`).
 fn is_near(distance: usize, word: &str, candidate: &str) -> bool {
     let length = word.chars().count().max(candidate.chars().count());
     let begins = word.chars().count() >= 3 && candidate.to_lowercase().starts_with(word);
@@ -22,7 +22,7 @@ fn is_near(distance: usize, word: &str, candidate: &str) -> bool {
     distance * 3 <= length || begins || extends
 }
 
-/// What to write instead of the unknown `word`: the nearest of the valid names, else all of them.
+/// The remedy for an unknown `word`: the most similar valid name, otherwise all of them.
 pub(crate) fn remedy_for(word: &str, valid: &[String]) -> String {
     if let Some(near) = nearest(word, valid.iter().map(String::as_str)) {
         return format!("did you mean `{near}`?");
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finds_what_was_meant_and_nothing_else() {
+    fn only_similar_names_are_suggested() {
         let names = ["duration", "warmup", "repeats", "gateways"];
         assert_eq!(nearest("durations", names), Some("duration"));
         assert_eq!(nearest("Warm-up", names), Some("warmup"));
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn remedies_name_the_choices() {
+    fn remedies_list_the_choices() {
         let valid = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         assert_eq!(remedy_for("opne", &valid(&["open", "closed"])), "did you mean `open`?");
         assert_eq!(remedy_for("xyz", &valid(&["open", "closed"])), "valid names here: `open`, `closed`");

@@ -1,4 +1,4 @@
-//! One part of a document whose whole cannot be read: whether it is this one that is wrong, and how.
+//! Checks one part of a document that cannot be read as a whole.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -32,8 +32,8 @@ impl<'p> Part<'p> {
     }
 }
 
-/// What is wrong with `part` by itself, as [`crate::read`] would tell it of a document that has this part alone, with
-/// `needs`, fields that cannot be left out, as empty lists. `None` where the part is right, or is not there.
+/// The error of `part` alone. It equals that of [`crate::read`] for a document with only this part, and with the
+/// required fields `needs` as empty lists. `None` if the part is valid or missing.
 pub fn wrong_part<T: DeserializeOwned>(
     source_name: &str,
     text: &str,
@@ -59,7 +59,7 @@ pub fn wrong_part<T: DeserializeOwned>(
     alone.is_wrong.get().then(|| placed(error, text, &path))
 }
 
-/// What is not known as a field was never looked into, so that its reader has no place for it.
+/// An unknown field was never parsed, so its reader has no position for it.
 fn placed(error: Problem<Position>, text: &str, path: &[&str]) -> Problem<Position> {
     let is_unknown = error.message == Problem::unknown_field(path[0], &[]).message;
     let found = match error.place.line {
@@ -73,7 +73,7 @@ fn placed(error: Problem<Position>, text: &str, path: &[&str]) -> Problem<Positi
     }
 }
 
-/// Reads a `T` that has nothing but the part at the end.
+/// Reads a `T` from only the part at the end.
 struct Alone<'a, T> {
     part: Part<'a>,
     needs: &'a [&'a str],
@@ -91,13 +91,13 @@ impl<T: DeserializeOwned> AtEnd for Alone<'_, T> {
     }
 }
 
-/// The document's mapping: the field of the part, then those that are needed.
+/// The document's mapping: the field of the part, then the required fields.
 struct Document<'a, D> {
     part: Part<'a>,
     /// Taken when it is read.
     value: Option<D>,
     needs: Vec<&'a str>,
-    /// The field of the part was told.
+    /// Whether the field of the part was already returned.
     is_needed: bool,
 }
 
@@ -123,7 +123,7 @@ impl<'de, D: Deserializer<'de>> MapAccess<'de> for Document<'_, D> {
     }
 }
 
-/// A list, or with a name a mapping, that has this value alone.
+/// A list, or with a name a mapping, with only this value.
 struct Around<'a, D> {
     name: Option<&'a str>,
     value: D,
@@ -149,7 +149,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Around<'_, D> {
     }
 }
 
-/// The one element, or entry, until it is taken.
+/// The only element or entry, until it is taken.
 struct One<'a, D> {
     name: Option<&'a str>,
     value: Option<D>,
@@ -171,7 +171,7 @@ impl<'de, D: Deserializer<'de>> MapAccess<'de> for One<'_, D> {
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, D::Error> {
-        // A key is asked for before its value, once.
+        // Serde requests a key before its value, once.
         let value = self.value.take().ok_or_else(|| serde::de::Error::custom("there is one entry"))?;
         seed.deserialize(value)
     }
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn each_part_is_told_by_itself_with_its_place() {
+    fn errors_of_each_part_have_positions() {
         check("a.yaml", TEXT, Part::Element("names", 0), None);
         check(
             "a.yaml",
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_json_are_told_too() {
+    fn errors_of_json_parts_have_positions() {
         let text = "{\"names\": [],\n \"times\": {\"x\": 10, \"y\": 5},\n \"tiems\": 1}";
         check("a.json", text, Part::Entry("times", "y"), Some("a.json:2:26: `5` has no unit"));
         check("a.json", text, Part::Field("tiems"), Some("a.json:3:2: unknown field `tiems`"));

@@ -1,4 +1,4 @@
-//! Where a value stands in a document, for errors that only a look at the whole can find.
+//! Positions of values in a document, for errors that are found after parsing.
 
 use std::cell::Cell;
 
@@ -9,33 +9,33 @@ use serde_saphyr::Spanned;
 use crate::error::offset_of;
 use crate::seek::{AtEnd, Path, Seek, Written};
 
-/// Line and column (both from 1, columns in characters) of the value at `path`, of names and list places.
+/// Line and column of the value at `path`, which consists of names and list indexes. Both are from 1, and columns count
+/// characters.
 ///
-/// Where the document does not go as deep, the place of the last value that is there; `None` where not even
-/// the path's first name is.
+/// If the path does not exist, the position of the last existing value on it. `None` if even its first name is missing.
 pub fn place<S: AsRef<str>>(text: &str, path: &[S]) -> Option<(u64, u64)> {
     let path: Vec<&str> = path.iter().map(AsRef::as_ref).collect();
-    // Every try reads the text once more: errors are rare, and paths are a few names long.
+    // Each attempt parses the text again: errors are rare, and paths are short.
     (1..=path.len()).rev().find_map(|depth| exact_place(text, &path[..depth]))
 }
 
-/// The same for a path as it is written, like `routes[3].backend`, whose names may have dots of their own.
+/// The same for a path in text form, like `routes[3].backend`, whose names may contain dots.
 pub fn place_of_field(text: &str, path: &str) -> Option<(u64, u64)> {
     let mut shorter =
         std::iter::successors(Some(path), |path| path.rfind(['.', '[']).map(|end| &path[..end]));
     shorter.find_map(|path| if path.is_empty() { None } else { exact_place(text, Written(path)) })
 }
 
-/// Line and column of a name in the document's own mapping.
+/// Line and column of a key in the top-level mapping.
 pub(crate) fn place_of_name(text: &str, name: &str) -> Option<(u64, u64)> {
     place_of_key(text, &[name])
 }
 
-/// Line and column of the last name of `path`, as [`place`] gives that of its value.
+/// Line and column of the last key of `path`; [`place`] returns those of its value.
 pub fn place_of_key<S: AsRef<str>>(text: &str, path: &[S]) -> Option<(u64, u64)> {
     let name = path.last()?.as_ref();
     let (line, column) = place(text, path)?;
-    // Only a colon and white space stand between a name and its value.
+    // Only a colon and white space separate a key from its value.
     let before = &text[..offset_of(text, line, column)?];
     let word = before.rfind(name)?;
     let start = word - usize::from(before[..word].ends_with(['"', '\'']));
@@ -48,13 +48,13 @@ pub fn place_of_key<S: AsRef<str>>(text: &str, path: &[S]) -> Option<(u64, u64)>
 fn exact_place(text: &str, path: impl Path) -> Option<(u64, u64)> {
     let found = Found(Cell::new(None));
     let seek = Seek { path, end: &found };
-    // Errors of the document itself do not matter here, and the seek ends by one when it has found its value.
+    // Errors of the document do not matter here, and the seek ends with an error when it has found its value.
     let read = |document: serde_saphyr::Deserializer<'_, '_>| seek.deserialize(document);
     let _ = serde_saphyr::with_deserializer_from_str_with_options(text, crate::yaml::options(), read);
     found.0.get()
 }
 
-/// The place of the value that was found.
+/// The position of the value that was found.
 struct Found(Cell<Option<(u64, u64)>>);
 
 impl AtEnd for Found {
@@ -89,14 +89,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_placed_at_what_is() {
+    fn missing_values_have_the_position_of_their_parent() {
         check("loads.full.rate", Some((3, 9)));
         check("name.x.y", Some((1, 7)));
         check("nothing", None);
     }
 
     #[test]
-    fn names_with_dots_are_found_by_written_paths() {
+    fn names_with_dots_are_found_by_text_paths() {
         let text = "backends:\n  api: { tls: {} }\n  api.v1: { endpoints: [x, y], tls: { a.b: 1 } }\n";
         let check = |path: &str, expected: Option<(u64, u64)>| {
             assert_eq!(place_of_field(text, path), expected, "{path}")
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_found_before_their_values() {
+    fn positions_of_keys_are_found() {
         assert_eq!(place_of_name(TEXT, "name"), Some((1, 1)));
         assert_eq!(place_of_name(TEXT, "loads"), Some((2, 1)));
         assert_eq!(place_of_name("{ a: 1, \"b\": 2 }", "b"), Some((1, 9)));
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn json_is_read_too_and_broken_text_has_no_places() {
+    fn json_has_positions_and_malformed_text_has_none() {
         assert_eq!(place("{\"a\": {\n \"b\": 1}}", &["a", "b"]), Some((2, 7)));
         assert_eq!(place("{ a: [", &["b"]), None);
     }

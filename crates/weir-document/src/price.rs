@@ -5,12 +5,12 @@ use std::str::FromStr;
 
 use crate::quantity::{Quantity, QuantityError, split_unit};
 
-/// What an hour of something costs, in whichever currency, above zero: `0.17/h`, or for each core `0.05/core/h`.
+/// The price of an hour, in any currency, above zero: `0.17/h`, or per core `0.05/core/h`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Price {
-    /// The price of an hour.
+    /// The price per hour.
     pub per_hour: f64,
-    /// Whether it is that of a core, and not of the whole.
+    /// Whether it is the price of a core instead of the whole.
     pub is_per_core: bool,
 }
 
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_and_prints_exactly() {
+    fn prices_are_read_and_printed_exactly() {
         for (text, per_hour, is_per_core, printed) in [
             ("0.17/h", 0.17, false, "0.17/h"),
             ("0.05/core/h", 0.05, true, "0.05/core/h"),
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_with_the_right_form() {
+    fn invalid_prices_are_rejected_with_a_valid_form() {
         let said = |text: &str| text.parse::<Price>().unwrap_err().to_string();
         assert_eq!(said("0.17"), "`0.17` has no unit; write a price with its unit, like 0.17/h, 0.05/core/h");
         assert!(said("0/h").contains("not above zero"));

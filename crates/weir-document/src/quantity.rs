@@ -1,4 +1,4 @@
-//! What the quantities with a unit share: exact decimal numbers, errors, and reading from a document.
+//! Common parts of quantities with a unit: exact decimal numbers, errors and deserialization.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -9,49 +9,49 @@ use thiserror::Error;
 
 use crate::problem::Problem;
 
-/// A quantity that is not written as it should be. The text is `cause; remedy`.
+/// Error of a malformed quantity. The text is `cause; remedy`.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum QuantityError {
-    /// No number at the beginning, or an unknown unit behind it.
+    /// No number at the beginning, or an unknown unit after it.
     #[error("`{given}` is not {kind}; write a number with its unit, like {examples}")]
     Malformed {
-        /// The text that was given.
+        /// The given text.
         given: String,
-        /// What it should have been.
+        /// The expected kind.
         kind: &'static str,
-        /// Right forms.
+        /// Valid forms.
         examples: &'static str,
     },
-    /// A number alone.
+    /// A number without a unit.
     #[error("`{given}` has no unit; write {kind} with its unit, like {examples}")]
     NoUnit {
-        /// The text that was given.
+        /// The given text.
         given: String,
-        /// What it should have been.
+        /// The expected kind.
         kind: &'static str,
-        /// Right forms.
+        /// Valid forms.
         examples: &'static str,
     },
-    /// Not of any of its forms, for what is more than a number and its unit.
+    /// None of the valid forms, for kinds that are more than a number and its unit.
     #[error("`{given}` is not {kind}; write one like {examples}")]
     Form {
-        /// The text that was given.
+        /// The given text.
         given: String,
-        /// What it should have been.
+        /// The expected kind.
         kind: &'static str,
-        /// Right forms.
+        /// Valid forms.
         examples: &'static str,
     },
-    /// Right in form, and outside what can be meant or kept exactly.
+    /// Well-formed, but outside of the valid range or the exact precision.
     #[error("`{given}` is {why}; write {kind} like {examples}")]
     OutOfRange {
-        /// The text that was given.
+        /// The given text.
         given: String,
-        /// What is wrong with the value.
+        /// The reason.
         why: &'static str,
-        /// What it should have been.
+        /// The expected kind.
         kind: &'static str,
-        /// Right forms.
+        /// Valid forms.
         examples: &'static str,
     },
 }
@@ -68,10 +68,10 @@ impl From<QuantityError> for Problem<()> {
 pub(crate) trait Quantity: FromStr<Err = QuantityError> {
     /// With its article: `a time`.
     const KIND: &'static str;
-    /// Right forms, separated by commas.
+    /// Valid forms, separated by commas.
     const EXAMPLES: &'static str;
 
-    /// Takes a text apart into its number and its unit's scale; a bare zero needs no unit.
+    /// Splits a text into its number and the scale of its unit; a bare zero needs no unit.
     fn number_and_scale<'t>(
         text: &'t str,
         units: &[&[(&str, u64)]],
@@ -102,7 +102,7 @@ pub(crate) trait Quantity: FromStr<Err = QuantityError> {
     }
 }
 
-/// Takes a text apart into its number, `digits[.digits]`, and the unit behind it.
+/// Splits a text into its number, `digits[.digits]`, and the unit after it.
 pub(crate) fn split_unit(text: &str) -> Option<(&str, &str)> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
@@ -113,7 +113,7 @@ pub(crate) fn split_unit(text: &str) -> Option<(&str, &str)> {
     well_formed.then(|| (number, unit.trim_start()))
 }
 
-/// `number` x `scale` where that is a whole number that fits; the decimals are exact.
+/// `number` x `scale` if that is a whole number in range; decimals are exact.
 pub(crate) fn scaled(number: &str, scale: u64) -> Option<u128> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let fraction = fraction.trim_end_matches('0');
@@ -123,7 +123,7 @@ pub(crate) fn scaled(number: &str, scale: u64) -> Option<u128> {
     (product % decimals == 0).then_some(product / decimals)
 }
 
-/// Reads a quantity from a text, or from a bare number, which most kinds refuse with the right form.
+/// Deserializes a quantity from a string, or from a bare number, which most kinds reject with a valid form.
 pub(crate) fn deserialize<'de, Q: Quantity, D: Deserializer<'de>>(deserializer: D) -> Result<Q, D::Error> {
     struct FromText<Q>(PhantomData<Q>);
 
@@ -154,8 +154,8 @@ pub(crate) fn deserialize<'de, Q: Quantity, D: Deserializer<'de>>(deserializer: 
     deserializer.deserialize_any(FromText(PhantomData))
 }
 
-/// Serde and schema for a quantity: it is the text that `Display` gives. Its schema has a pattern for texts, beside which
-/// any number may stand, or a form of its own.
+/// Implements serde and the schema for a quantity, in the form of its `Display`. The schema has a pattern for strings
+/// and also allows any number, or has its own form.
 macro_rules! as_text {
     ($quantity:ident, $pattern:literal) => {
         crate::quantity::as_text!($quantity, { "type": ["string", "number"], "pattern": $pattern });

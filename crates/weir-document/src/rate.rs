@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use crate::quantity::{Quantity, QuantityError, as_text, split_unit};
 
-/// So many per second, above zero; written with its unit: `5000/s`, `300/m`.
+/// A rate per second, above zero, written with its unit: `5000/s`, `300/m`.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct Rate(pub f64);
 
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_and_prints_exactly() {
+    fn rates_are_read_and_printed_exactly() {
         for (text, per_s, printed) in [
             ("5000/s", 5000.0, "5000/s"),
             ("300/m", 5.0, "5/s"),
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_with_the_right_form() {
+    fn invalid_rates_are_rejected_with_a_valid_form() {
         let said = |text: &str| text.parse::<Rate>().unwrap_err().to_string();
         assert_eq!(said("5000"), "`5000` has no unit; write a rate with its unit, like 5000/s, 300/m");
         assert_eq!(said("5/d"), "`5/d` is not a rate; write a number with its unit, like 5000/s, 300/m");

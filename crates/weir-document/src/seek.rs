@@ -4,25 +4,25 @@ use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// What is done with the value at the end of a path.
+/// An action on the value at the end of a path.
 pub(crate) trait AtEnd {
-    /// Takes the value. Nothing of the document is read behind it.
+    /// Takes the value. The rest of the document is not read.
     fn take<'de, D: Deserializer<'de>>(&self, value: D) -> Result<(), D::Error>;
 }
 
-/// A way from a value to one within it.
+/// A path from a value to one within it.
 pub(crate) trait Path: Copy {
-    /// Whether it ends here.
+    /// Whether the path is at its end.
     fn is_end(self) -> bool;
 
-    /// What is left of it behind the entry `name`; `None` where it does not lead there.
+    /// The rest of the path after the entry `name`; `None` if it does not contain that entry.
     fn behind_name(self, name: &str) -> Option<Self>;
 
-    /// What is left of it behind the element at `position`; `None` where it does not lead there.
+    /// The rest of the path after the element at `position`; `None` if it does not contain that element.
     fn behind_element(self, position: usize) -> Option<Self>;
 }
 
-/// By names and list places.
+/// A path of names and list indexes.
 impl Path for &[&str] {
     fn is_end(self) -> bool {
         self.is_empty()
@@ -38,7 +38,7 @@ impl Path for &[&str] {
     }
 }
 
-/// As it is written: `routes[3].backend`. A name in it may have dots of its own.
+/// A path in text form: `routes[3].backend`. A name in it may contain dots.
 #[derive(Clone, Copy)]
 pub(crate) struct Written<'p>(pub(crate) &'p str);
 
@@ -59,7 +59,7 @@ impl Path for Written<'_> {
     }
 }
 
-/// Walks along `path`; what stands elsewhere is passed over. It ends by an error when it has found its value.
+/// Walks along `path` and ignores other values. It ends with an error when it has found its value.
 pub(crate) struct Seek<'a, P, E> {
     pub(crate) path: P,
     pub(crate) end: &'a E,

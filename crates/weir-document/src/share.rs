@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use crate::quantity::{Quantity, QuantityError, as_text, split_unit};
 
-/// A part of a whole from 0 to 1, written as `0.1%` or as `0.001`.
+/// A share from 0 to 1, written as `0.1%` or as `0.001`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
 pub struct Share(pub f64);
 
@@ -19,7 +19,7 @@ impl FromStr for Share {
 
     fn from_str(text: &str) -> Result<Self, QuantityError> {
         let (number, unit) = split_unit(text).ok_or_else(|| Self::malformed(text))?;
-        // The exponent leaves the division to the reader of decimals, which rounds once.
+        // With the exponent in the text, the parser divides and rounds only once.
         let share: f64 = match unit {
             "%" => format!("{number}e-2").parse(),
             "" => number.parse(),
@@ -35,7 +35,7 @@ impl FromStr for Share {
 
 impl fmt::Display for Share {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Moving the point of the shortest decimal keeps every digit; multiplying by 100 would not.
+        // Moving the decimal point of the shortest form keeps every digit; multiplying by 100 would not.
         let decimal = self.0.to_string();
         let (whole, fraction) = decimal.split_once('.').unwrap_or((&decimal, ""));
         let fraction = format!("{fraction:0<2}");
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_and_prints_exactly() {
+    fn shares_are_read_and_printed_exactly() {
         for (text, share, printed) in [
             ("0.1%", 0.001, "0.1%"),
             ("0.001", 0.001, "0.1%"),
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_with_the_right_form() {
+    fn invalid_shares_are_rejected_with_a_valid_form() {
         let said = |text: &str| text.parse::<Share>().unwrap_err().to_string();
         assert_eq!(said("200%"), "`200%` is more than 100%; write a share like 0.1%, 50%");
         assert_eq!(

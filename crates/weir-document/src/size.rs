@@ -22,7 +22,7 @@ const UNITS: [(&str, u64); 9] = [
     ("B", 1),
 ];
 
-/// Other ways to write them.
+/// Alternative spellings of units.
 const ALIASES: [(&str, u64); 1] = [("kB", 1_000)];
 
 impl Quantity for Size {
@@ -50,7 +50,7 @@ impl fmt::Display for Size {
     }
 }
 
-// A bare number has no unit, which only nothing can do without.
+// A bare number has no unit, which is valid only for zero.
 as_text!(Size, { "anyOf": [{ "type": "string", "pattern": r"^[0-9]+(\.[0-9]+)? *(B|kB|KB|MB|GB|TB|KiB|MiB|GiB|TiB)$|^0$" }, { "const": 0 }] });
 
 #[cfg(test)]
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_and_prints_exactly() {
+    fn sizes_are_read_and_printed_exactly() {
         for (text, bytes, printed) in [
             ("64B", 64, "64B"),
             ("64KiB", 65_536, "64KiB"),
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_with_the_right_form() {
+    fn invalid_sizes_are_rejected_with_a_valid_form() {
         let said = |text: &str| text.parse::<Size>().unwrap_err().to_string();
         assert_eq!(said("64"), "`64` has no unit; write a size with its unit, like 64B, 64KiB, 10MB, 1GiB");
         assert_eq!(

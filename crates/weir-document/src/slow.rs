@@ -7,12 +7,12 @@ use crate::delay::DELAY_MAX;
 use crate::quantity::{Quantity, QuantityError, as_text};
 use crate::{Share, Time};
 
-/// A share that takes its time: `1%:2s` is one in a hundred, over two seconds. An hour is the longest.
+/// A share that is slow: `1%:2s` is one in a hundred, over two seconds. The maximum is an hour.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Slow {
-    /// How many.
+    /// The share that is slow.
     pub share: Share,
-    /// How long each takes.
+    /// The duration of each.
     pub time: Time,
 }
 
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_and_prints_exactly() {
+    fn slow_shares_are_read_and_printed_exactly() {
         for (text, printed) in [("1%:2s", "1%:2s"), ("0.5:1500ms", "50%:1500ms"), ("0%:0s", "0%:0s")] {
             let slow: Slow = text.parse().unwrap();
             assert_eq!(slow.to_string(), printed);
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_with_the_right_form() {
+    fn invalid_slow_shares_are_rejected_with_a_valid_form() {
         let said = |text: &str| text.parse::<Slow>().unwrap_err().to_string();
         assert_eq!(
             said("1%"),

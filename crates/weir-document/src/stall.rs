@@ -7,13 +7,13 @@ use crate::Time;
 use crate::delay::DELAY_MAX;
 use crate::quantity::{Quantity, QuantityError, as_text};
 
-/// A stop that comes again and again: `200ms/1s` stands still for the first 200 ms of each second.
-/// The stop is above zero and shorter than the period, which is an hour at most.
+/// A periodic stall: `200ms/1s` stalls for the first 200 ms of each second. The stall is above zero and shorter than
+/// the period, which is at most an hour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stall {
-    /// How long each stop is.
+    /// The duration of each stall.
     pub stopped: Time,
-    /// From the begin of one stop to that of the next.
+    /// The time from the start of one stall to the start of the next.
     pub every: Time,
 }
 
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_and_prints_exactly() {
+    fn stalls_are_read_and_printed_exactly() {
         for (text, printed) in [("200ms/1s", "200ms/1s"), ("1.5s/60m", "1500ms/1h")] {
             let stall: Stall = text.parse().unwrap();
             assert_eq!(stall.to_string(), printed);
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_with_the_right_form() {
+    fn invalid_stalls_are_rejected_with_a_valid_form() {
         let said = |text: &str| text.parse::<Stall>().unwrap_err().to_string();
         assert_eq!(
             said("200ms"),

@@ -2,17 +2,17 @@
 
 use crate::is_blank;
 
-/// One document of a text, with its place there.
+/// One document of a text, with its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamPart<'t> {
-    /// The document, with the marker in front of it where there is one.
+    /// The document, with the marker before it, if any.
     pub text: &'t str,
-    /// The line in which it begins, from 1.
+    /// Its first line, from 1.
     pub first_line: u64,
 }
 
-/// The documents of `text`, without those that have no content. Markers (`---`, `...`) stand at the beginnings of lines,
-/// where no other content of YAML may look like them.
+/// The documents of `text`, without empty ones. Markers (`---`, `...`) are at the start of a line, where no other YAML
+/// content may look the same.
 pub fn documents(text: &str) -> Vec<StreamPart<'_>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut parts = Vec::new();
@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_are_told_apart_by_their_markers() {
+    fn documents_are_split_at_markers() {
         check("a: 1\n", &[("a: 1\n", 1)]);
         check("a: 1\n---\nb: 2", &[("a: 1\n", 1), ("---\nb: 2", 2)]);
         check("# note\n---\na: 1\n--- # b\nb: 2\n", &[("---\na: 1\n", 2), ("--- # b\nb: 2\n", 4)]);
@@ -60,12 +60,12 @@ mod tests {
     }
 
     #[test]
-    fn what_only_looks_like_a_marker_is_content() {
+    fn similar_text_is_not_a_marker() {
         check("a: |\n  ---\n  b\n---x: 1\n", &[("a: |\n  ---\n  b\n---x: 1\n", 1)]);
     }
 
     #[test]
-    fn errors_are_told_with_the_line_in_the_whole() {
+    fn errors_have_the_line_in_the_whole_text() {
         let text = "a: 1\n---\nb: 2\nc: 3\n";
         let part = documents(text)[1];
         #[derive(Debug, serde::Deserialize)]

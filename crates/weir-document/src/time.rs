@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::quantity::{Quantity, QuantityError, as_text, scaled};
 
-/// A length of time, written with its unit: `5ns`, `100us`, `20ms`, `1.5s`, `2m`, `1h`.
+/// A duration, written with its unit: `5ns`, `100us`, `20ms`, `1.5s`, `2m`, `1h`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(pub Duration);
 
@@ -20,7 +20,7 @@ const UNITS: [(&str, u64); 6] = [
     ("ns", 1),
 ];
 
-/// Other ways to write them: the micro sign, and the Greek letter that looks like it.
+/// Alternative spellings: the micro sign, and the Greek letter that looks like it.
 const ALIASES: [(&str, u64); 2] = [("µs", 1_000), ("μs", 1_000)];
 
 impl Time {
@@ -57,7 +57,7 @@ impl fmt::Display for Time {
     }
 }
 
-// A bare number has no unit, which only nothing can do without.
+// A bare number has no unit, which is valid only for zero.
 as_text!(Time, { "anyOf": [{ "type": "string", "pattern": r"^[0-9]+(\.[0-9]+)? *(ns|us|µs|ms|s|m|h)$|^0$" }, { "const": 0 }] });
 
 #[cfg(test)]
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_and_prints_exactly() {
+    fn times_are_read_and_printed_exactly() {
         for (text, ns, printed) in [
             ("20ms", 20_000_000, "20ms"),
             ("1.5s", 1_500_000_000, "1500ms"),
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_with_the_right_form() {
+    fn invalid_times_are_rejected_with_a_valid_form() {
         let said = |text: &str| text.parse::<Time>().unwrap_err().to_string();
         assert_eq!(said("20"), "`20` has no unit; write a time with its unit, like 100us, 20ms, 1.5s, 2m");
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Words that a document's reader may take for a number or a switch: `1.3`, `on`, `200`.
+//! Words that YAML may parse as a number or boolean: `1.3`, `on`, `200`.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -6,10 +6,10 @@ use std::str::FromStr;
 
 use serde::de::{self, Deserializer, Visitor};
 
-/// Reads a word that documents may also take for a number or a switch: `1.3`, `on`.
+/// Reads a word that YAML may parse as a number or boolean: `1.3`, `on`.
 ///
 /// # Errors
-/// When it is no such word.
+/// If the word is invalid.
 pub fn read_word<'de, T, D>(deserializer: D) -> Result<T, D::Error>
 where
     T: FromStr<Err = String>,
@@ -44,7 +44,7 @@ impl<T: FromStr<Err = String>> Visitor<'_> for Word<T> {
     }
 }
 
-/// Serde and schema for a word: it is the text that `Display` gives. The crate needs `serde` and `schemars`.
+/// Implements serde and the schema for a word, in the form of its `Display`. The crate needs `serde` and `schemars`.
 #[macro_export]
 macro_rules! as_word {
     ($word:ident, $description:literal) => {

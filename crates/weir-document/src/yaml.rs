@@ -1,4 +1,4 @@
-//! YAML through `serde-saphyr`, with limits that stop bombs and not large files.
+//! YAML with `serde-saphyr`, with limits that stop YAML bombs but not large files.
 
 use serde::de::{DeserializeOwned, DeserializeSeed as _};
 use serde_saphyr::budget::BudgetBreach;
@@ -8,20 +8,20 @@ use crate::error::{offset_of, readable_type};
 use crate::problem::{Position, Problem};
 use crate::seek::{AtEnd, Path, Seek};
 
-/// Levels of nesting that are read: a file of ours has about eight, and the reader recurses on the stack.
+/// Maximum depth of nesting: weir's files have about eight levels, and the parser uses recursion.
 const DEPTH_MAX: usize = 32;
 
-/// Events (scalars, starts and ends) of one file: a route has about ten, so this is millions of routes.
+/// Maximum number of events (scalars, starts and ends) per file: a route has about ten, so this is millions of routes.
 const EVENTS_MAX: usize = 100_000_000;
 
-/// Events that aliases may add, which is where a small file could become a large one.
+/// Maximum number of events that aliases add; they can expand a small file to a large one.
 const ALIAS_EVENTS_MAX: usize = 2_000_000;
 
 pub(crate) fn read<T: DeserializeOwned>(source_name: &str, text: &str) -> Result<T, Problem<Position>> {
     serde_saphyr::from_str_with_options(text, options()).map_err(|error| located(source_name, text, &error))
 }
 
-/// Walks to one value; what is wrong on the way, or with it.
+/// Walks to one value; returns an error of the syntax or of the value.
 pub(crate) fn seek<P: Path, E: AtEnd>(
     source_name: &str,
     text: &str,
@@ -32,7 +32,7 @@ pub(crate) fn seek<P: Path, E: AtEnd>(
     read.err().map(|error| located(source_name, text, &error))
 }
 
-/// How YAML is read, everywhere in weir.
+/// The YAML options that weir uses everywhere.
 pub(crate) fn options() -> Options {
     serde_saphyr::options! {
         budget: serde_saphyr::budget! {
@@ -47,7 +47,7 @@ pub(crate) fn options() -> Options {
             max_total_comment_bytes: 1 << 30,
             max_depth: DEPTH_MAX,
             flow_nesting_limit: DEPTH_MAX,
-            // One anchor that a hundred thousand routes share is no attack.
+            // One anchor may serve a hundred thousand routes; that is not an attack.
             enforce_alias_anchor_ratio: false,
         },
         alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: ALIAS_EVENTS_MAX },
@@ -62,7 +62,7 @@ fn located(source_name: &str, text: &str, error: &Error) -> Problem<Position> {
         Some(place) if place.line() > 0 => (place.line(), place.column()),
         _ => (0, 0),
     };
-    // Behind a plain value the reader stops at its end, though the tab stands in a line below.
+    // After a plain value the parser reports its end, although the tab is on a line below.
     let (line, column) = match error.to_string().contains("found a tab") {
         true => tab_from(text, line).unwrap_or((line, column)),
         false => (line, column),
@@ -74,7 +74,7 @@ fn located(source_name: &str, text: &str, error: &Error) -> Problem<Position> {
     problem(error, here).located(source_name, text, line, column)
 }
 
-/// The first tab in the indentation of a line, from this one on.
+/// The first tab in the indentation of this or a later line.
 fn tab_from(text: &str, line: u64) -> Option<(u64, u64)> {
     let lines = (1_u64..).zip(text.lines()).skip_while(|(number, _)| *number < line);
     let indented = lines.map(|(number, text)| (number, text.chars().take_while(|c| *c == ' ').count(), text));
@@ -82,17 +82,17 @@ fn tab_from(text: &str, line: u64) -> Option<(u64, u64)> {
     tabs.next().map(|(number, spaces, _)| (number, spaces as u64 + 1))
 }
 
-/// The text around an error's place.
+/// The text around the position of an error.
 #[derive(Clone, Copy)]
 struct Here<'a> {
     /// The whole line.
     line: &'a str,
-    /// What begins at the place.
+    /// The rest of the line from the position.
     rest: &'a str,
 }
 
 impl Here<'_> {
-    /// What stands at the place, in the reader's words.
+    /// Describes the value at the position, in the words of the parser.
     fn value(&self) -> String {
         match self.rest.chars().next() {
             Some('[') => "a list".to_owned(),

@@ -1,4 +1,4 @@
-//! Documents that are wrong, each with its exact place and remedy; and documents that are large.
+//! Invalid documents with exact positions and remedies, and large documents.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -65,7 +65,7 @@ fn json(text: &str, place_and_cause: &str, remedy: &str) {
 const TIME_FORMS: &str = "write a time with its unit, like 100us, 20ms, 1.5s, 2m";
 
 #[test]
-fn reads_what_is_right() {
+fn valid_documents_are_read() {
     let text = "name: a\nrepeats: 3\nduration: 20ms\ntls: true\nmode: secure\n\
                 loads:\n  full: { model: closed, connections: 10 }\n  tail: { model: open, rate: 5000/s }\n";
     for source in ["a.yaml", "a", "stdin.txt"] {
@@ -83,14 +83,14 @@ fn reads_what_is_right() {
 }
 
 #[test]
-fn yaml_in_flow_style_is_not_taken_for_json() {
+fn yaml_in_flow_style_is_not_parsed_as_json() {
     let doc: Doc = read("a.yaml", "{ name: a, repeats: 2, }").unwrap();
     assert_eq!((doc.name.as_str(), doc.repeats), ("a", 2));
     yaml("{ name: a, repeat: 1 }", "1:12: unknown field `repeat`", "did you mean `repeats`?");
 }
 
 #[test]
-fn unknown_fields_and_values() {
+fn unknown_fields_and_values_are_rejected() {
     yaml("name: a\nduratoin: 10s\n", "2:1: unknown field `duratoin`", "did you mean `duration`?");
     yaml(
         "name: a\ncolour: 1\n",
@@ -122,14 +122,14 @@ fn unknown_fields_and_values() {
 }
 
 #[test]
-fn missing_fields() {
+fn missing_fields_are_reported() {
     yaml("repeats: 3\n", "1:1: missing field `name`", "add `name`");
     yaml("name: a\nroutes:\n  - path: /\n", "3:5: missing field `backend`", "add `backend`");
     json("{\n  \"repeats\": 5}", "2:15: missing field `name`", "add `name`");
 }
 
 #[test]
-fn wrong_types() {
+fn wrong_types_are_reported() {
     let whole = "write a whole number (0 or more)";
     yaml("name: a\nrepeats: three\n", "2:10: `three` is not a whole number (0 or more)", whole);
     yaml("name: a\nrepeats: -3 # less\n", "2:10: `-3` is not a whole number (0 or more)", whole);
@@ -146,7 +146,7 @@ fn wrong_types() {
 }
 
 #[test]
-fn bad_units() {
+fn invalid_units_are_rejected() {
     yaml("name: a\nduration: 10\n", "2:11: `10` has no unit", TIME_FORMS);
     yaml(
         "name: a\nduration: 10 parsecs\n",
@@ -163,7 +163,7 @@ fn bad_units() {
 }
 
 #[test]
-fn keys_given_twice() {
+fn duplicate_keys_are_rejected() {
     yaml("name: a\nname: b\n", "2:1: duplicate field `name`", "remove one of them");
     let load = "{ model: closed, connections: 1 }";
     yaml(
@@ -181,7 +181,7 @@ fn keys_given_twice() {
 }
 
 #[test]
-fn forms_that_are_not_yaml() {
+fn malformed_yaml_is_rejected() {
     let check_line = "check the indentation, the colons and the quotes of this line and the one before it";
     yaml("name: a\nloads:\n\tx: 1\n", "3:2: a tab in the indentation", "indent with spaces");
     yaml("name: a\nloads:\n  x: b\n \ty: 1\n", "4:2: a tab in the indentation", "indent with spaces");
@@ -191,7 +191,7 @@ fn forms_that_are_not_yaml() {
 }
 
 #[test]
-fn documents_that_are_empty_or_too_many() {
+fn empty_and_multiple_documents_are_rejected() {
     let remedy = "write one YAML or JSON document";
     for text in ["", "\n\n", "# only a comment\n---\n", "\u{feff}"] {
         yaml(text, "1:1: the document is empty", remedy);
@@ -205,7 +205,7 @@ fn documents_that_are_empty_or_too_many() {
 }
 
 #[test]
-fn forms_that_are_not_json() {
+fn malformed_json_is_rejected() {
     json("{\n  \"name\": \"a\",\n}", "3:1: trailing comma", "remove the comma before the closing bracket");
     json("{name: a}", "1:2: key must be a string", "put the key into double quotes");
     json(
@@ -226,7 +226,7 @@ fn columns_count_characters_not_bytes() {
 }
 
 #[test]
-fn nesting_without_end_is_refused() {
+fn deep_nesting_is_rejected() {
     let deep_block: String = (0..2000).fold(String::new(), |text, level| text + &" ".repeat(level) + "a:\n")
         + &" ".repeat(2000)
         + "b";
@@ -246,7 +246,7 @@ fn nesting_without_end_is_refused() {
 }
 
 #[test]
-fn an_alias_bomb_is_refused() {
+fn an_alias_bomb_is_rejected() {
     let mut text = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
     for level in 1..12 {
         let before = format!("*a{}, ", level - 1).repeat(10);
@@ -295,7 +295,7 @@ fn one_anchor_may_serve_a_hundred_thousand_routes() {
 }
 
 #[test]
-fn long_lines_are_no_limit() {
+fn long_lines_are_read() {
     let names: Vec<String> = (0..2_000).map(|i| format!("/get/{i}")).collect();
     let list = names.join(", ");
     for text in [
@@ -312,7 +312,7 @@ fn long_lines_are_no_limit() {
 }
 
 #[test]
-fn the_place_of_a_route_is_found_in_a_large_file_too() {
+fn positions_are_found_in_large_files() {
     let mut text = "routes:\n".to_owned();
     for i in 0..ROUTES {
         writeln!(text, "  - {{ path: /api/{i}, backend: b }}").unwrap();
@@ -338,7 +338,7 @@ fn quantities_keep_their_value_through_a_document() {
 }
 
 #[test]
-fn schemas_of_quantities_name_their_form() {
+fn schemas_of_quantities_contain_their_form() {
     let schema = schemars::schema_for!(Time);
     let text = serde_json::to_string(&schema).unwrap();
     assert!(text.contains("a time with its unit, like 100us, 20ms"), "{text}");

@@ -1,71 +1,71 @@
-//! Why a load could not be driven, and whose fault that is.
+//! Errors of a load and their causes.
 
 use std::io;
 use std::path::PathBuf;
 
 use weir_document::Problem;
 
-/// A load that could not be driven. What a peer does wrong during the load is no error but a count.
+/// An error that prevents a load from running. Errors of a peer during the load are counted instead.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
-    /// The specification contradicts itself or asks for the impossible: the caller's fault. The place is the field.
+    /// The specification is contradictory or impossible: an error of the caller. The place is the field.
     #[error("{0}")]
     Invalid(Problem<&'static str>),
     /// The host's name does not resolve: the caller's or the environment's fault.
     #[error("{connect}: cannot resolve the host name: {source}")]
     Resolve {
-        /// `host:port` as asked.
+        /// `host:port` as configured.
         connect: String,
-        /// What the resolver says.
+        /// Error of the resolver.
         source: io::Error,
     },
-    /// The Unix socket cannot be connected to: the caller's or the environment's fault.
+    /// The engine cannot connect to the Unix socket: an error of the caller or the environment.
     #[error("unix:{}: cannot connect: {source}", path.display())]
     Socket {
         /// The socket's path.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Error of the system.
         source: io::Error,
     },
-    /// The process may not open as many files as there are connections: the environment's fault.
+    /// The limit of open files is too low for the connections: an error of the environment.
     #[error("{connections} connections need {needed} open files, but the limit of this process is {limit}")]
     OpenFiles {
-        /// Connections asked for.
+        /// Number of requested connections.
         connections: u32,
-        /// Files needed for them.
+        /// Number of files that they need.
         needed: u64,
-        /// Files that the process may open.
+        /// Limit of open files of the process.
         limit: u64,
     },
-    /// The host has no port, descriptor or memory left for another connection: the environment's fault.
+    /// The host has no port, descriptor or memory left for another connection: an error of the environment.
     #[error("this host cannot open another connection: {0}")]
     Exhausted(io::Error),
-    /// The load was not ready at its planned start: the fault of whoever planned it, or of a slow server.
+    /// The load was not ready at its planned start: the plan was too tight, or a server was slow.
     #[error("cannot start at the planned time: the load was ready {:.1} ms after it", *late_ns as f64 / 1e6)]
     Late {
-        /// Time between the planned start and the moment at which the load could have started.
+        /// Time from the planned start until the load could have started.
         late_ns: u64,
     },
-    /// The times of requests could not be written: the environment's fault.
+    /// The file of send times could not be written: an error of the environment.
     #[error("{}: cannot write the request times: {source}", path.display())]
     Trace {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         source: io::Error,
     },
-    /// A worker thread could not start: the environment's fault.
+    /// A worker thread could not start: an error of the environment.
     #[error("worker {worker} could not start: {source}")]
     Worker {
-        /// Which worker.
+        /// Number of the worker.
         worker: u32,
-        /// What the system says.
+        /// Error of the system.
         source: io::Error,
     },
-    /// A worker thread panicked: our fault.
+    /// A worker thread panicked: a bug in weir.
     #[error("worker {worker} panicked; this is a bug in weir")]
     Panicked {
-        /// Which worker.
+        /// Number of the worker.
         worker: u32,
     },
 }
@@ -76,7 +76,7 @@ pub(crate) fn not_base64(error: &base64::DecodeError) -> EngineError {
 }
 
 impl EngineError {
-    /// What to do about it.
+    /// How to fix it.
     pub fn remedy(&self) -> &str {
         match self {
             Self::Invalid(problem) => &problem.remedy,

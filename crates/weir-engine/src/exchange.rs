@@ -18,7 +18,7 @@ use weir_http::{
 use crate::recording::books::Cause;
 use crate::request::{CheckFailed, CheckState, Checks, default_is_unexpected};
 
-/// Most bytes of a response that a message shows.
+/// Maximum length of the part of a response that a message shows.
 const BEGINNING_BYTES_MAX: usize = 40;
 
 /// Reads responses on one connection.
@@ -28,14 +28,14 @@ pub(crate) struct Exchange {
     limits: HeadLimits,
     /// An incomplete head.
     partial: Vec<u8>,
-    /// The body that is being read, after its head.
+    /// The body that is being read.
     body: Option<Body>,
-    /// What the checks have seen of the response.
+    /// State of the checks of this response.
     check: CheckState,
     body_bytes: u64,
 }
 
-/// A whole response.
+/// A complete response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -43,28 +43,28 @@ pub(crate) struct Answer {
     pub(crate) reusable: bool,
 }
 
-/// Whether a response is the expected one.
+/// Result of the checks of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Judged<'a> {
     Expected,
-    /// By its status, or by the check that failed.
+    /// Unexpected by its status, or by the check that failed.
     Unexpected(Option<CheckFailed<'a>>),
 }
 
-/// The result of some bytes.
+/// The result of feeding some bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fed {
-    /// All were taken, and the response is not whole yet.
+    /// All bytes were used, and the response is incomplete.
     More,
-    /// The response is whole; this many of the bytes belong to it.
+    /// The response is complete; this number of the bytes belongs to it.
     Whole(Answer, usize),
 }
 
-/// Bytes that are not a response.
+/// Malformed bytes instead of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Unreadable {
     pub(crate) cause: Cause,
-    /// What is wrong with them, with their beginning.
+    /// The parse error, with the first bytes.
     pub(crate) said: String,
 }
 
@@ -86,7 +86,7 @@ impl Exchange {
         }
     }
 
-    /// A request was sent: what comes next is its response.
+    /// Expects the response to a request that was sent.
     #[inline]
     pub(crate) fn begin(&mut self, response_to: ResponseTo) {
         self.response_to = response_to;
@@ -96,7 +96,7 @@ impl Exchange {
         self.body_bytes = 0;
     }
 
-    /// Whether a whole response with this status is what was asked for.
+    /// Judges a complete response by its status and the checks.
     #[inline]
     pub(crate) fn judge<'a>(&mut self, status: u16, checks: Option<&'a Checks>) -> Judged<'a> {
         match checks {
@@ -109,7 +109,7 @@ impl Exchange {
         }
     }
 
-    /// Takes the next bytes, which are not empty.
+    /// Parses the next bytes, which must not be empty.
     #[inline]
     pub(crate) fn feed(&mut self, input: &[u8], checks: Option<&Checks>) -> Result<Fed, Unreadable> {
         if self.body.is_some() {
@@ -118,20 +118,20 @@ impl Exchange {
         if self.partial.is_empty() {
             return self.feed_head(input, 0, checks);
         }
-        // What was kept and what comes are read as one; counts are given back in terms of what comes.
+        // The kept bytes and the new ones are parsed together; counts are relative to the new ones.
         let mut whole = std::mem::take(&mut self.partial);
         let kept = whole.len();
         whole.extend_from_slice(input);
         let fed = self.feed_head(&whole, kept, checks);
         if self.partial.is_empty() {
-            // The allocation is used again.
+            // Reuses the allocation.
             whole.clear();
             self.partial = whole;
         }
         fed
     }
 
-    /// The peer has closed: the response is whole if nothing else was to end it.
+    /// The peer closed the connection. The response is complete if its framing ends at the close.
     pub(crate) fn close(&mut self) -> Result<Answer, Cause> {
         match &self.body {
             Some(body) if body.decoder.finish().is_ok() => Ok(body.answer),
@@ -139,7 +139,7 @@ impl Exchange {
         }
     }
 
-    /// Reads heads at the start of `bytes`, of which the first `kept` had come before.
+    /// Reads heads at the start of `bytes`. The first `kept` bytes arrived earlier.
     #[inline]
     fn feed_head(&mut self, bytes: &[u8], kept: usize, checks: Option<&Checks>) -> Result<Fed, Unreadable> {
         let mut at = 0;
@@ -165,7 +165,7 @@ impl Exchange {
                     .for_each(|field| self.check.field(checks, field.name.as_bytes(), field.value));
             }
             let answer = Answer { status: head.status, reusable: head.keep_alive && !head.upgrade };
-            // The common case needs no state: the whole body came with its head.
+            // The common case needs no state: the whole body arrived with its head.
             if let Framing::Length(body_bytes) = head.framing
                 && let Some(end) = usize::try_from(body_bytes).ok().and_then(|length| at.checked_add(length))
                 && end <= bytes.len()
@@ -187,7 +187,7 @@ impl Exchange {
         }
     }
 
-    /// Reads on in the body; `before` bytes of the input were taken already.
+    /// Continues reading the body; `before` bytes of the input are already used.
     fn feed_body(&mut self, input: &[u8], before: usize, checks: Option<&Checks>) -> Result<Fed, Unreadable> {
         let mut at = 0;
         while at < input.len() {
@@ -237,7 +237,7 @@ impl Unreadable {
         Self { cause: Cause::Parse, said: format!("HTTP/1.1: {error}: {}", Beginning(bytes)) }
     }
 
-    /// Bytes for which there is no request.
+    /// The error for bytes that arrive without a request.
     #[cold]
     pub(crate) fn unasked(bytes: &[u8]) -> Self {
         let said = format!("HTTP/1.1: the server sent what nobody asked for: {}", Beginning(bytes));
@@ -245,7 +245,7 @@ impl Unreadable {
     }
 }
 
-/// Another protocol, which a server speaks that was asked in HTTP/1.1.
+/// The protocol of a server that does not respond with HTTP/1.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Other {
     Tls,
@@ -253,8 +253,8 @@ enum Other {
 }
 
 impl Other {
-    /// By its first message: an alert or a handshake record of TLS (RFC 8446, section 5.1), or HTTP/2's SETTINGS, whose
-    /// entries have six bytes (RFC 9113, section 6.5).
+    /// Detects the protocol by its first message. TLS begins with an alert or handshake record (RFC 8446, section 5.1).
+    /// HTTP/2 begins with SETTINGS, whose entries have six bytes (RFC 9113, section 6.5).
     fn of(bytes: &[u8]) -> Option<Self> {
         match bytes {
             [0x15 | 0x16, 3, ..] => Some(Self::Tls),
@@ -266,7 +266,7 @@ impl Other {
     }
 }
 
-/// The first line of bytes, as far as it fits into a message, in quotes.
+/// The first line of bytes, truncated for messages, in quotes.
 struct Beginning<'a>(&'a [u8]);
 
 impl fmt::Display for Beginning<'_> {
@@ -284,7 +284,7 @@ mod tests {
 
     const OK: Answer = Answer { status: 200, reusable: true };
 
-    /// Feeds `input` cut at every byte, and in one piece; gives what all of them came to.
+    /// Feeds `input` in one piece and cut at every byte, and checks that each result is as expected.
     fn check(to: ResponseTo, input: &str, expected: Result<(Answer, usize), Cause>) {
         for cut in 0..=input.len() {
             let mut exchange = Exchange::new();
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn responses_are_read_however_they_are_cut() {
+    fn responses_parse_in_any_segmentation() {
         let plain = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
         check(ResponseTo::Other, plain, Ok((OK, plain.len())));
         let head = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n";
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn half_answers_garbage_and_floods_have_their_causes() {
+    fn partial_malformed_and_oversized_responses_fail_with_causes() {
         check(ResponseTo::Other, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel", Err(Cause::Closed));
         check(ResponseTo::Other, "HTTP/1.1 200 OK\r\nContent-Le", Err(Cause::Closed));
         check(ResponseTo::Other, "SSH-2.0-OpenSSH_9.2\r\n", Err(Cause::Parse));
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_is_told_with_its_beginning() {
+    fn malformed_responses_are_reported_with_their_first_bytes() {
         let said = |pieces: &[&[u8]]| {
             let mut exchange = Exchange::new();
             exchange.begin(ResponseTo::Other);
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_of_another_protocol_is_told_by_its_first_message() {
+    fn other_protocols_are_detected_by_the_first_message() {
         let said = |bytes| Unreadable::head(&HeadError::Nul, bytes).said;
         assert!(said(b"\x15\x03\x03\0\x02\x02\x46").contains("uses TLS"));
         assert!(said(b"\0\0\x12\x04\0\0\0\0\0\0\x03").contains("speaks HTTP/2"));
@@ -383,13 +383,13 @@ mod tests {
     }
 
     #[test]
-    fn an_upgrade_ends_the_use_of_a_connection() {
+    fn connections_are_not_reused_after_an_upgrade() {
         let text = "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n";
         check(ResponseTo::Other, text, Ok((Answer { status: 101, reusable: false }, text.len())));
     }
 
     #[test]
-    fn checks_see_fields_and_body_however_they_are_cut() {
+    fn checks_see_fields_and_body_in_any_segmentation() {
         let check = |body_contains: &str, text: &str| {
             let spec = crate::spec::ChecksSpec {
                 headers: weir_document::Named(vec![("x-kind".into(), "b".into())]),
@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_a_response_is_left() {
+    fn bytes_after_a_response_are_not_used() {
         let mut exchange = Exchange::new();
         exchange.begin(ResponseTo::Other);
         let fed = exchange.feed(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhiHTTP", None).unwrap();

@@ -1,5 +1,5 @@
-//! One worker's load without its I/O: which request goes out on which connection, what became of it, and when
-//! all is over. It is told the time and what happened; it never asks.
+//! One worker's load without its I/O: which request is sent on which connection, its result, and the end of the load.
+//! The caller passes times and events in; the flow never reads a clock or a socket.
 //!
 //! ```text
 //!   a connection:      connected            start            completed (reusable)
@@ -23,10 +23,10 @@ use crate::recording::routes::Routes;
 use crate::timeline::Timeline;
 use crate::warm_up::{Meter, WarmUp};
 
-/// Grain of time-outs and of samples of what is in flight.
+/// Period of checks for time-outs and of samples of in-flight requests.
 pub(crate) const TICK_NS: u64 = 10_000_000;
 
-/// An arrival that has waited long is sent only when so many times a response's usual time is left to it.
+/// An arrival that waited long is sent only if this multiple of the usual response time is left.
 const RESPONSES_LEFT: u64 = 4;
 
 /// One worker's load.
@@ -36,36 +36,36 @@ pub(crate) struct Flow {
     timeline: Timeline,
     timeout_ns: u64,
     slots: Vec<Slot>,
-    /// Whether each place replays a recorded session from its first request on.
+    /// Whether each slot replays a recorded session from its first request.
     is_replay: bool,
-    /// Free connections, the longest free first, so that all of them carry load.
+    /// Free connections, the longest free first, so that all connections carry load.
     free: VecDeque<u32>,
-    /// Places that are up and pause, the first to go on on top.
+    /// Slots that are up and pause; the next to continue is on top.
     pausing: BinaryHeap<Reverse<(u64, u32)>>,
     pauses: Pauses,
     busy: u32,
     warmup: Books,
     sustained: Books,
     recorder: Recorder,
-    /// What is shared about a warm-up that may go on, until the sustained phase is reached.
+    /// Shared state of a warm-up that can be extended, until the sustained phase starts.
     warm_up: Option<Arc<WarmUp>>,
     meter: Option<Arc<Meter>>,
-    /// Books per route; `None` where there is only one.
+    /// Counts per route; `None` if there is only one route.
     routes: Option<Routes>,
     tick_ns: u64,
     in_flight: Samples,
     /// Connections that could not be opened.
     missing: Samples,
     unsent_with_free_connection: u64,
-    /// When a request was last resolved: where a load ends that is ended by its count.
+    /// Time at which the last request was resolved: the end of a load that ends by its count.
     resolved_ns: u64,
-    /// When a connection was last up.
+    /// Last time at which a connection was up.
     up_ns: u64,
-    /// How long a response took of late, a moving mean.
+    /// Moving mean of the response time.
     response_ns: u64,
 }
 
-/// What a worker's load came to.
+/// The result of a worker's load.
 #[derive(Debug)]
 pub(crate) struct FlowReport {
     pub(crate) timeline: Timeline,
@@ -80,7 +80,7 @@ pub(crate) struct FlowReport {
     pub(crate) unsent_with_free_connection: u64,
 }
 
-/// A mean in the making.
+/// Accumulates a mean.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Samples {
     pub(crate) sum: u64,
@@ -92,29 +92,29 @@ pub(crate) struct Samples {
 pub(crate) struct Start {
     pub(crate) slot: usize,
     pub(crate) index: u64,
-    /// Which request it is.
+    /// Selects the request.
     pub(crate) pick: u64,
 }
 
-/// What a response is to the books.
+/// A response, as the counts need it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answered {
     pub(crate) status: u16,
-    /// Whether the status or a check is not as it should be.
+    /// Whether the status is unexpected or a check failed.
     pub(crate) is_unexpected: bool,
-    /// When its last bytes came, which may be earlier than they were read.
+    /// Arrival time of the last bytes, which may be before they were read.
     pub(crate) came_ns: u64,
-    /// Whether its place can carry another request.
+    /// Whether the slot can carry another request.
     pub(crate) is_reusable: bool,
 }
 
-/// A place for one request in flight: a connection, or a stream of one.
+/// A slot for one in-flight request: a connection, or a stream of one.
 #[derive(Debug)]
 struct Slot {
     state: State,
-    /// Whether it stands in the queue of free connections; an entry of one that is not free is skipped.
+    /// Whether it is in the queue of free connections. Queue entries that are not free are skipped.
     is_queued: bool,
-    /// Requests of a recorded session that it has taken so far.
+    /// Number of requests of a recorded session that it has started.
     replayed: u64,
 }
 
@@ -129,22 +129,22 @@ enum State {
 #[derive(Clone, Copy, Debug)]
 struct InFlight {
     arrival: Arrival,
-    /// Since when the connection was free.
+    /// Time since when the connection is free.
     free_ns: u64,
     start_ns: u64,
-    /// Whether a byte of it was written.
+    /// Whether any byte of it was written.
     is_sent: bool,
 }
 
 impl InFlight {
-    /// Whether a byte of it was written, now or before a peer said that it did not process it.
+    /// Whether any byte of it was written, now or before a peer reported it as not processed.
     fn was_ever_sent(&self) -> bool {
         self.is_sent || self.arrival.was_sent
     }
 }
 
 impl Flow {
-    /// A load over `slots` places, all of them down.
+    /// A load over `slots` slots, all of them down.
     pub(crate) fn new(source: Source, timeline: Timeline, timeout_ns: u64, slots: usize) -> Self {
         Self {
             recorder: Recorder::new(&timeline, source.is_open()),
@@ -172,24 +172,24 @@ impl Flow {
         }
     }
 
-    /// Pauses between requests, and before the first of each place.
+    /// Pauses between requests, and before the first request of each slot.
     pub(crate) fn with_pauses(self, pauses: Pauses) -> Self {
         Self { pauses, ..self }
     }
 
-    /// A warm-up that goes on while it has not settled; this is the flow of `worker`.
+    /// A warm-up that is extended until it has settled, for the flow of `worker`.
     pub(crate) fn with_warm_up(mut self, warm_up: Option<Arc<WarmUp>>, worker: u32) -> Self {
         self.meter = warm_up.as_ref().map(|warm_up| warm_up.meter(worker));
         self.warm_up = warm_up;
         self
     }
 
-    /// Lets each place of a closed loop replay a recorded session; an open loop's arrivals go through it by themselves.
+    /// Lets each slot of a closed loop replay a recorded session. Arrivals of an open loop share one pass through it.
     pub(crate) fn with_replay(self, is_recorded: bool) -> Self {
         Self { is_replay: is_recorded && !self.source.is_open(), ..self }
     }
 
-    /// Books per route too.
+    /// Also counts per route.
     pub(crate) fn with_routes(self, routes: Option<Routes>) -> Self {
         Self { routes, ..self }
     }
@@ -206,25 +206,25 @@ impl Flow {
         &self.timeline
     }
 
-    /// The place `slot` is up and idle.
+    /// The connection or stream of `slot` is up and idle.
     pub(crate) fn connected(&mut self, slot: usize, now_ns: u64) {
         debug_assert!(matches!(self.slots[slot].state, State::Down));
         self.release(slot, now_ns);
     }
 
-    /// A place without a request is down: its connection was closed, or takes no more requests.
+    /// A slot without a request is down: its connection was closed, or takes no more requests.
     pub(crate) fn disconnected(&mut self, slot: usize) {
         debug_assert!(!matches!(self.slots[slot].state, State::Busy(_)));
         self.slots[slot].state = State::Down;
     }
 
-    /// A connection attempt failed, or an idle connection broke otherwise than by closing.
+    /// A connection attempt failed, or an idle connection broke without an orderly close.
     pub(crate) fn connection_error(&mut self, now_ns: u64, cause: Cause) {
         let phase = if self.timeline.sustained_at(now_ns) { Phase::Sustained } else { Phase::Warmup };
         count(&mut self.books(phase).errors, cause);
     }
 
-    /// So many connections are missing: the last attempt to open each of them failed.
+    /// Records the number of connections whose last attempt failed.
     pub(crate) fn note_missing(&mut self, connections: u64, now_ns: u64) {
         if self.timeline.sustained_at(now_ns) {
             self.missing.sum += connections;
@@ -232,7 +232,7 @@ impl Flow {
         }
     }
 
-    /// A turn begins: what is written and read from here on belongs to the interval of `now_ns`.
+    /// A turn begins. Later reads and writes belong to the interval of `now_ns`.
     #[inline]
     pub(crate) fn turn(&mut self, now_ns: u64) {
         self.observe(now_ns);
@@ -240,7 +240,7 @@ impl Flow {
         self.end_pauses(now_ns);
     }
 
-    /// Takes what is due and assigns it to a free connection; it must be written now.
+    /// Assigns the next due arrival to a free connection. The caller must write it now.
     #[inline]
     pub(crate) fn start(&mut self, now_ns: u64) -> Option<Start> {
         self.observe(now_ns);
@@ -261,7 +261,7 @@ impl Flow {
         Some(Start { slot, index: arrival.index, pick: arrival.pick })
     }
 
-    /// Whether [`Flow::start`] has something to give.
+    /// Whether [`Flow::start`] would return a request.
     #[inline]
     pub(crate) fn is_start_due(&mut self, now_ns: u64) -> bool {
         self.next_free(now_ns).is_some()
@@ -292,7 +292,7 @@ impl Flow {
         }
     }
 
-    /// The same, for a request that was handed over before and is being written at `now_ns`.
+    /// Like [`Flow::sent`], for a request that was started earlier and is written at `now_ns`.
     pub(crate) fn sent_at(&mut self, slot: usize, now_ns: u64) {
         if let State::Busy(request) = &mut self.slots[slot].state {
             request.start_ns = request.start_ns.max(now_ns);
@@ -300,7 +300,7 @@ impl Flow {
         self.sent(slot);
     }
 
-    /// Nothing of the request on `slot` could be written: its connection is down, the request goes to the next.
+    /// Nothing of the request on `slot` could be written. Its connection is down, and another one sends the request.
     pub(crate) fn not_sent(&mut self, slot: usize) {
         let State::Busy(request) = self.slots[slot].state else { return };
         debug_assert!(!request.is_sent);
@@ -309,7 +309,7 @@ impl Flow {
         self.source.give_back(request.arrival);
     }
 
-    /// The peer said that it has not processed the request on `slot`, whose place is down: the request goes to the next.
+    /// The peer did not process the request on `slot`, which is down. Another connection sends the request.
     pub(crate) fn not_processed(&mut self, slot: usize) {
         let State::Busy(request) = self.slots[slot].state else { return };
         self.slots[slot].state = State::Down;
@@ -332,12 +332,12 @@ impl Flow {
         matches!(self.slots[slot].state, State::Busy(_))
     }
 
-    /// Whether a place is to be used now, where their number changes.
+    /// Whether the slot should be used now, if the number of connections changes over time.
     pub(crate) fn is_in_use(&self, slot: usize, now_ns: u64) -> bool {
         self.pauses.begins_ns(slot, &self.timeline) <= now_ns && !self.is_done(slot, now_ns)
     }
 
-    /// Whether a place is not used any more.
+    /// Whether the slot is no longer used.
     pub(crate) fn is_done(&self, slot: usize, now_ns: u64) -> bool {
         self.pauses.ends_ns(slot, &self.timeline) <= now_ns
     }
@@ -346,7 +346,7 @@ impl Flow {
         matches!(self.slots[slot].state, State::Down)
     }
 
-    /// The response on `slot` is whole; its place is free again, or down when it cannot be used again.
+    /// The response on `slot` is complete. The slot becomes free, or down if it is not reusable.
     #[inline]
     pub(crate) fn completed(&mut self, slot: usize, now_ns: u64, answered: Answered) {
         let Some(request) = self.resolve(slot, now_ns) else { return };
@@ -356,7 +356,7 @@ impl Flow {
         let service_time_ns = came_ns.saturating_sub(request.start_ns);
         self.learn(service_time_ns);
         if came_ns >= intended_ns.saturating_add(self.timeout_ns) {
-            // It came, but too late to count. It has arrived for certain, and its connection is sound.
+            // The response arrived too late to count, but the request did arrive and the connection is intact.
             self.count(request.arrival, |requests| requests.timed_out += 1);
             self.recorder.lost(Loss::TimedOut);
         } else {
@@ -383,7 +383,7 @@ impl Flow {
         }
     }
 
-    /// No whole response will come on `slot`; its place is down.
+    /// The request on `slot` fails without a complete response; the slot is down.
     pub(crate) fn failed(&mut self, slot: usize, now_ns: u64, cause: Cause) {
         let Some(request) = self.resolve(slot, now_ns) else { return };
         self.count(request.arrival, |requests| requests.failed += 1);
@@ -399,7 +399,7 @@ impl Flow {
         now_ns >= self.tick_ns
     }
 
-    /// What is done once in a while: samples, time-outs. Connections in `expired` are down and must be closed.
+    /// Periodic work: samples and time-outs. Connections in `expired` are down; the caller must close them.
     pub(crate) fn tick(&mut self, now_ns: u64, expired: &mut Vec<usize>) {
         self.tick_ns = now_ns + TICK_NS;
         self.recorder.advance(now_ns, &self.timeline);
@@ -414,8 +414,8 @@ impl Flow {
         }
     }
 
-    /// Before anything is intended for the sustained phase, it is fixed where that starts. A worker that was kept from
-    /// its processor may come here late; what it was told before still holds then for all.
+    /// Fixes the start of the sustained phase before any request is scheduled for it. A worker that had no CPU may come
+    /// here late. The start that all workers agreed on stays valid.
     #[inline]
     fn observe(&mut self, now_ns: u64) {
         while now_ns >= self.timeline.sustain_ns
@@ -431,7 +431,7 @@ impl Flow {
         }
     }
 
-    /// Ends the phase early, if that is sooner, and drains for `drain_ns` at most.
+    /// Ends the phase early if `end_ns` is before its end, and drains for at most `drain_ns`.
     pub(crate) fn cut(&mut self, end_ns: u64, drain_ns: u64) {
         if end_ns < self.timeline.end_ns {
             self.timeline.cut(end_ns, drain_ns);
@@ -439,7 +439,7 @@ impl Flow {
         }
     }
 
-    /// When [`Flow::start`], [`Flow::tick`] or a border of the phase comes next.
+    /// Next time of [`Flow::start`], [`Flow::tick`] or a phase boundary.
     #[inline]
     pub(crate) fn next_deadline_ns(&mut self, now_ns: u64) -> u64 {
         let mut deadline_ns = self.tick_ns;
@@ -457,7 +457,7 @@ impl Flow {
         }
     }
 
-    /// When something other than an arrival comes next: a tick, a border of the phase, the end of a pause.
+    /// Next event other than an arrival: a tick, a phase boundary or the end of a pause.
     pub(crate) fn next_event_ns(&self, now_ns: u64) -> u64 {
         let borders = [self.timeline.sustain_ns, self.timeline.end_ns];
         let pause = self.pausing.peek().map(|Reverse((until_ns, _))| *until_ns);
@@ -465,12 +465,12 @@ impl Flow {
         next.fold(self.tick_ns, u64::min)
     }
 
-    /// When the first arrival of an open loop is due after `covered_ns`.
+    /// Due time of the first arrival of an open loop after `covered_ns`.
     pub(crate) fn next_arrival_after_ns(&mut self, covered_ns: u64) -> Option<u64> {
         self.source.next_after(covered_ns, &self.timeline)
     }
 
-    /// Places that a request could go out on now, but for some that have been lost since.
+    /// Upper limit of the slots that can send a request now; some may have been lost since.
     pub(crate) fn free_slots(&self) -> usize {
         self.free.len()
     }
@@ -482,14 +482,14 @@ impl Flow {
             || self.source.next_due_ns(now_ns, &self.timeline).is_some()
     }
 
-    /// Whether all is over: everything resolved after the end of the phase, or the drain's time is up.
+    /// Whether the load is finished: all requests are resolved after the end of the phase, or the drain timed out.
     pub(crate) fn is_finished(&mut self, now_ns: u64) -> bool {
         if self.timeline.end_ns == u64::MAX && self.source.ends_by_count() {
             let gave_up = now_ns.saturating_sub(self.up_ns) > self.timeout_ns && self.busy == 0;
             if now_ns < self.timeline.sustain_ns || !(gave_up || self.source.is_used_up() && self.busy == 0) {
                 return false;
             }
-            // The count is the end: the phase lasted until the last of them was resolved.
+            // The load ends by its count: the phase lasted until the last request was resolved.
             let end_ns = if gave_up { now_ns } else { self.resolved_ns.max(self.timeline.sustain_ns) };
             self.cut(end_ns, 0);
             return true;
@@ -501,7 +501,7 @@ impl Flow {
             || (self.busy == 0 && self.source.next_due_ns(now_ns, &self.timeline).is_none())
     }
 
-    /// Intervals that have ended.
+    /// Returns the intervals that have ended.
     pub(crate) fn take_finished_intervals(&mut self) -> impl Iterator<Item = Interval> {
         self.recorder.take_finished()
     }
@@ -510,7 +510,7 @@ impl Flow {
         self.recorder.has_finished()
     }
 
-    /// Closes the books: what is neither answered nor given up is in flight.
+    /// Closes the counts. Requests that are neither completed nor given up count as in flight.
     pub(crate) fn finish(mut self, now_ns: u64) -> FlowReport {
         self.observe(now_ns);
         self.recorder.advance(now_ns, &self.timeline);
@@ -524,7 +524,7 @@ impl Flow {
             }
         }
         if self.source.is_open() {
-            // A closed loop starts nothing after the end; an open one has scheduled all that came due.
+            // A closed loop starts nothing after the end. An open loop has scheduled all arrivals that were due.
             while let Some(arrival) = self.take_arrival(None, now_ns) {
                 self.leave_in_flight(arrival);
             }
@@ -557,7 +557,7 @@ impl Flow {
         }
     }
 
-    /// Changes the books of an arrival: those of its phase, and its route's.
+    /// Changes the counts of an arrival: those of its phase and of its route.
     #[inline]
     fn count(&mut self, arrival: Arrival, change: impl Fn(&mut Requests)) {
         let phase = self.timeline.phase(arrival.intended_ns);
@@ -569,7 +569,7 @@ impl Flow {
         }
     }
 
-    /// The longest free place, and since when it is free.
+    /// The longest free slot, and the time since when it is free.
     #[inline]
     fn next_free(&mut self, now_ns: u64) -> Option<(usize, u64)> {
         loop {
@@ -578,7 +578,7 @@ impl Flow {
                 if now_ns < self.pauses.ends_ns(slot, &self.timeline) {
                     return Some((slot, since_ns));
                 }
-                // Its time in a falling number of connections is up.
+                // The falling number of connections no longer includes this one.
                 self.slots[slot].state = State::Down;
             }
             self.slots[slot].is_queued = false;
@@ -586,8 +586,8 @@ impl Flow {
         }
     }
 
-    /// Takes the next arrival. A place that is `replaying` a recorded session chooses its request; an arrival that was
-    /// handed out before keeps its request, since the books have it.
+    /// Takes the next arrival. A slot that is `replaying` a recorded session chooses its request. An arrival that was
+    /// handed out before keeps its request, because it is already counted.
     #[inline]
     fn take_arrival(&mut self, replaying: Option<usize>, now_ns: u64) -> Option<Arrival> {
         let mut arrival = self.source.take(now_ns, &self.timeline)?;
@@ -602,7 +602,7 @@ impl Flow {
         Some(arrival)
     }
 
-    /// The load ends while the arrival waits for a place.
+    /// The load ends while the arrival waits for a slot.
     fn leave_in_flight(&mut self, arrival: Arrival) {
         self.count(arrival, |requests| requests.in_flight += 1);
         self.books(self.timeline.phase(arrival.intended_ns)).uncertain += u64::from(arrival.was_sent);
@@ -610,7 +610,7 @@ impl Flow {
 
     fn drop_arrival(&mut self, arrival: Arrival) {
         if arrival.was_sent {
-            // It was sent once, and nobody took it in.
+            // It was sent once, and no peer processed it.
             self.count(arrival, |requests| requests.failed += 1);
             let books = self.books(self.timeline.phase(arrival.intended_ns));
             books.uncertain += 1;
@@ -622,11 +622,11 @@ impl Flow {
         }
     }
 
-    /// Whether an arrival has waited so long that no answer can come within its time-out.
+    /// Whether an arrival has waited so long that no response can arrive within its time-out.
     ///
-    /// In a long overload every arrival reaches the head of the queue just before its time-out. Sent then, all of them
-    /// would time out, and a peer at its capacity would seem to carry nothing. So an arrival that has waited for half
-    /// of its time-out or more is left when the rest is less than responses take of late, and counts as dropped.
+    /// In a long overload, every arrival reaches the head of the queue just before its time-out. If it were sent then,
+    /// all requests would time out, and a saturated peer would seem to have no capacity. So an arrival is dropped if it
+    /// waited for at least half of its time-out and the rest is less than recent response times.
     #[inline]
     fn is_hopeless(&self, arrival: Arrival, now_ns: u64) -> bool {
         let waited_ns = now_ns.saturating_sub(arrival.intended_ns);
@@ -642,7 +642,7 @@ impl Flow {
         self.response_ns = (self.response_ns * 7 + response_ns) / 8;
     }
 
-    /// Drops what was never sent by its time-out.
+    /// Drops requests that were not sent within their time-out.
     fn drop_expired(&mut self, now_ns: u64) {
         let Some(before_ns) = now_ns.checked_sub(self.timeout_ns) else { return };
         while let Some(arrival) = self.source.take_expired(before_ns, &self.timeline) {
@@ -653,7 +653,7 @@ impl Flow {
         }
     }
 
-    /// Gives up what was sent and not answered by its time-out.
+    /// Gives up requests that were sent and not answered within their time-out.
     fn time_out(&mut self, now_ns: u64, expired: &mut Vec<usize>) {
         for slot in 0..self.slots.len() {
             let State::Busy(request) = self.slots[slot].state else { continue };
@@ -675,7 +675,7 @@ impl Flow {
         }
     }
 
-    /// The request on `slot` is over; the connection counts as down until it is released.
+    /// The request on `slot` ends; the connection counts as down until it is released.
     #[inline]
     fn resolve(&mut self, slot: usize, now_ns: u64) -> Option<InFlight> {
         let State::Busy(request) = self.slots[slot].state else { return None };
@@ -688,7 +688,7 @@ impl Flow {
         Some(request)
     }
 
-    /// The place is up and without a request: it pauses, or is free.
+    /// The slot is up and has no request: it pauses or becomes free.
     #[inline]
     fn release(&mut self, slot: usize, now_ns: u64) {
         let until_ns = self.pauses.until_ns(slot, now_ns, &self.timeline);
@@ -707,7 +707,7 @@ impl Flow {
                 return;
             }
             self.pausing.pop();
-            // One that was lost in its pause is down by now, or in another pause.
+            // A slot that was lost during its pause is down by now, or in another pause.
             if matches!(self.slots[slot as usize].state, State::Pausing { until_ns: until } if until == until_ns)
             {
                 self.free_up(slot as usize, until_ns);

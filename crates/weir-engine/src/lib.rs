@@ -1,12 +1,12 @@
 //! The load engine: pacing x request source x connection x recorder x stop.
 //!
-//! [`run`] drives a [`LoadSpec`] and gives a [`weir_results::LoadRecord`]. One thread per worker, nothing
-//! shared on the request path. What is due and what became of it ([`Schedule`], the flow, the books, the
-//! recorder) knows neither sockets nor clocks and is tested in virtual time; the worker's loop moves the bytes.
+//! [`run`] drives a [`LoadSpec`] and returns a [`weir_results::LoadRecord`]. Each worker is one thread, and the request
+//! path shares nothing. The [`Schedule`], the flow, the counts and the recorder use neither sockets nor clocks. They
+//! are tested in virtual time. The worker's loop does the I/O.
 //!
-//! Several engines on several machines can carry one load together: [`ShardSpec`] says which part is whose.
+//! Several engines on several machines can drive one load together: [`ShardSpec`] assigns the parts.
 //!
-//! It must not know gateways, scenarios or reports.
+//! This crate must not depend on gateways, scenarios or reports.
 
 mod error;
 mod exchange;

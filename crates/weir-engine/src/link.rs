@@ -1,4 +1,4 @@
-//! One connection: opening it, its TLS, writing and reading bytes, opening it again.
+//! One connection: it connects, does TLS, reads and writes bytes, and reconnects.
 //!
 //! ```text
 //!   Down --connect--> Connecting --writable--> (TLS: Handshaking -->) Up
@@ -14,38 +14,38 @@ use crate::recording::books::Cause;
 use crate::spec::ShardSpec;
 use crate::tls::{Session, TlsClient};
 
-/// A connection attempt, TLS handshake included, is given up after this.
+/// Time-out of a connection attempt, including its TLS handshake.
 pub(crate) const CONNECT_TIMEOUT_NS: u64 = 5_000_000_000;
-/// Wait before the second repeated attempt; it doubles from attempt to attempt.
+/// Delay before the second retry; it doubles from attempt to attempt.
 const BACKOFF_FIRST_NS: u64 = 10_000_000;
 const BACKOFF_MAX_NS: u64 = 500_000_000;
-/// A connection that was closed unused is a failed attempt, unless it lived as long as this.
+/// A connection that was closed unused counts as a failed attempt, unless it lived at least this long.
 const UNUSED_LIFE_NS: u64 = 1_000_000_000;
 
-/// Why a connection to a Unix socket failed that may succeed a moment later.
+/// Message for a failed connection to a Unix socket that may succeed a moment later.
 const QUEUE_FULL: &str = "connect: the server's listen queue is full";
 
-/// Bytes that one read takes at most from a TLS connection.
+/// Maximum size of one read from a TLS connection.
 const READ_BYTES: usize = 64 * 1024;
-/// The longest record of TLS (RFC 8446, 5.2), and then some.
+/// More than the longest TLS record (RFC 8446, 5.2).
 const RECORD_BYTES_MAX: usize = 32 * 1024;
 
-/// A connection's place in its worker, and the connection.
+/// A connection and its state.
 #[derive(Debug)]
 pub(crate) struct Link {
     state: State,
     socket: Option<Socket>,
     tls: Option<Box<Session>>,
-    /// Tells what the kernel says of this connection from what it said of those before in the same place.
+    /// Distinguishes kernel events of this connection from those of earlier connections with the same index.
     generation: u32,
-    /// Failed attempts in a row.
+    /// Number of consecutive failed attempts.
     attempts: u32,
     up_since_ns: u64,
-    /// Whether a request was written to it, or a part of one.
+    /// Whether any part of a request was written to it.
     was_used: bool,
-    /// Why nothing more can be written, where reading has yet to tell how it ended.
+    /// Why writing failed, while reading has not yet shown how the connection ended.
     write_broke: Option<Cause>,
-    /// Whether the kernel notes when bytes come.
+    /// Whether the kernel timestamps received bytes.
     is_stamped: bool,
 }
 
@@ -57,37 +57,37 @@ enum State {
     Up,
 }
 
-/// Room for what is read, one for all connections of a worker.
+/// Receive buffers, shared by all connections of a worker.
 #[derive(Debug)]
 pub(crate) struct Buffers {
-    /// As the protocol sees it.
+    /// Bytes as the protocol reads them.
     pub(crate) plain: Box<[u8]>,
-    /// As TLS has it on the wire.
+    /// Encrypted bytes from the socket.
     sealed: Box<[u8]>,
 }
 
 impl Buffers {
     pub(crate) fn new(has_tls: bool) -> Self {
-        // What one read decrypts to is no longer than it, but for a record whose greater part had come before.
+        // Plaintext is not longer than the read, except for a record that mostly arrived earlier.
         let sealed_bytes = if has_tls { READ_BYTES } else { 0 };
         Self { plain: vec![0; READ_BYTES + RECORD_BYTES_MAX].into(), sealed: vec![0; sealed_bytes].into() }
     }
 }
 
-/// How attempts are made.
+/// How connections are opened.
 #[derive(Clone, Debug)]
 pub(crate) struct Dialing {
     pub(crate) addresses: std::sync::Arc<[SockAddr]>,
     pub(crate) tls: Option<TlsClient>,
-    /// Whether the kernel shall note when bytes come.
+    /// Whether the kernel should timestamp received bytes.
     pub(crate) is_stamped: bool,
     pub(crate) shard: ShardSpec,
 }
 
-/// Why something failed, by its cause and perhaps in words.
+/// A failure: its cause and an optional message.
 pub(crate) type Failure = (Cause, Option<String>);
 
-/// Whether another attempt may succeed as soon as the server has accepted others.
+/// Whether a retry may succeed as soon as the server has accepted other connections.
 pub(crate) fn is_queue_full((_, said): &Failure) -> bool {
     said.as_deref() == Some(QUEUE_FULL)
 }
@@ -95,20 +95,20 @@ pub(crate) fn is_queue_full((_, said): &Failure) -> bool {
 /// The result of continuing an attempt.
 #[derive(Debug)]
 pub(crate) enum Opening {
-    /// It has not ended.
+    /// The attempt has not ended.
     Waits,
-    /// The connection is up; with TLS, the handshake took so long.
+    /// The connection is up. With TLS, `handshake_ns` is the duration of the handshake.
     Up { handshake_ns: Option<u64> },
-    /// It failed, perhaps with a message.
+    /// The attempt failed, with an optional message.
     Failed(Cause, Option<String>),
 }
 
 /// The result of reading.
 #[derive(Debug)]
 pub(crate) enum Read {
-    /// Nothing is there; the poll tells when something is.
+    /// No bytes are available; the poll reports when there are some.
     Nothing,
-    /// So many bytes lie in the buffer; the last of them reached this host at that real time.
+    /// This number of bytes is in the buffer. The last of them reached this host at the real time `stamp_ns`.
     Bytes { bytes: usize, stamp_ns: Option<u64>, is_drained: bool },
     /// The peer has closed its side.
     Closed,
@@ -117,14 +117,14 @@ pub(crate) enum Read {
 }
 
 impl Dialing {
-    /// The same for the connections of `worker`.
+    /// The same configuration for the connections of `worker`.
     pub(crate) fn of_worker(&self, worker: u32) -> Self {
         let tls = self.tls.as_ref().map(|tls| tls.of_worker(worker));
         Self { tls, ..self.clone() }
     }
 
-    /// Where the connection in `place` goes after so many failed attempts. The places of all machines take the
-    /// addresses in turn, and repeated attempts the next.
+    /// Address of the connection `place` after this number of failed attempts. Connections of all machines use the
+    /// addresses in round robin, and retries use the next one.
     fn address(&self, place: usize, attempts: u32) -> &SockAddr {
         let turn = self.shard.number(place as u64) + u64::from(attempts);
         &self.addresses[(turn % self.addresses.len() as u64) as usize]
@@ -159,23 +159,23 @@ impl Link {
         self.attempts > 0
     }
 
-    /// The token under which its place is registered now.
+    /// The token under which this connection is registered now.
     pub(crate) fn token(&self, place: usize) -> u64 {
         u64::from(self.generation) << 32 | place as u64
     }
 
-    /// Whether what the poll tells under `token` is about this connection.
+    /// Whether a poll event with `token` is for this connection.
     #[inline]
     pub(crate) fn is_meant(&self, token: u64) -> bool {
         (token >> 32) as u32 == self.generation && self.socket.is_some()
     }
 
-    /// Whether it is down and its wait is over.
+    /// Whether it is down and its retry delay is over.
     pub(crate) fn is_retry_due(&self, now_ns: u64) -> bool {
         matches!(self.state, State::Down { retry_ns } if retry_ns <= now_ns)
     }
 
-    /// Whether an attempt has lasted too long.
+    /// Whether the attempt timed out.
     pub(crate) fn is_given_up(&self, now_ns: u64) -> bool {
         match self.state {
             State::Connecting { give_up_ns } | State::Handshaking { give_up_ns, .. } => give_up_ns <= now_ns,
@@ -183,7 +183,7 @@ impl Link {
         }
     }
 
-    /// Starts an attempt; it goes on in [`Link::go_on`] when the poll tells of it.
+    /// Starts an attempt. [`Link::go_on`] continues it when the poll reports an event.
     pub(crate) fn connect(
         &mut self,
         dialing: &Dialing,
@@ -213,7 +213,7 @@ impl Link {
         }
     }
 
-    /// Continues an attempt that the poll has reported.
+    /// Continues an attempt after a poll event.
     pub(crate) fn go_on(
         &mut self,
         dialing: &mut Dialing,
@@ -232,7 +232,7 @@ impl Link {
                 }
             }
             if socket.peer_addr().is_err() {
-                // Reported too early: the attempt has not ended.
+                // A spurious event: the attempt has not ended.
                 return Opening::Waits;
             }
             let Some(tls) = &mut dialing.tls else {
@@ -245,7 +245,7 @@ impl Link {
         self.shake_hands(buffers, now_ns)
     }
 
-    /// Goes on with the TLS handshake until it waits for the peer or is done.
+    /// Continues the TLS handshake until it waits for the peer or is complete.
     fn shake_hands(&mut self, buffers: &mut Buffers, now_ns: u64) -> Opening {
         let State::Handshaking { since_ns, .. } = self.state else { return Opening::Waits };
         let (Some(socket), Some(tls)) = (&mut self.socket, &mut self.tls) else { return Opening::Waits };
@@ -254,7 +254,7 @@ impl Link {
             Ok(false) => Opening::Waits,
             Ok(true) => {
                 self.came_up(now_ns);
-                // Asked anew: the handshake's own work belongs to it.
+                // Reads the clock again, so that the time includes the work of the handshake.
                 Opening::Up { handshake_ns: Some(weir_io::mono_ns().saturating_sub(since_ns)) }
             }
             Err((cause, said)) => {
@@ -270,12 +270,12 @@ impl Link {
         self.write_broke = None;
     }
 
-    /// The session of a connection that is up and has one.
+    /// The TLS session of a connection that is up.
     pub(crate) fn session(&self) -> Option<&Session> {
         self.tls.as_deref()
     }
 
-    /// The attempt failed: the next comes at once the first time, then later and later.
+    /// The attempt failed. The first retry is immediate; later ones back off.
     pub(crate) fn attempt_failed(&mut self, now_ns: u64) {
         self.socket = None;
         self.tls = None;
@@ -283,12 +283,12 @@ impl Link {
         self.attempts = self.attempts.saturating_add(1);
     }
 
-    /// Whether it was of no use: an attempt that failed after all, though the peer had accepted.
+    /// Whether the connection counts as a failed attempt although the peer accepted it.
     pub(crate) fn is_useless(&self, now_ns: u64) -> bool {
         !self.was_used && now_ns.saturating_sub(self.up_since_ns) < UNUSED_LIFE_NS
     }
 
-    /// Closes the connection; it may be opened again at once, unless it was of no use.
+    /// Closes the connection. It may reconnect at once, unless it counts as a failed attempt.
     pub(crate) fn close(&mut self, now_ns: u64) {
         if self.is_useless(now_ns) {
             return self.attempt_failed(now_ns);
@@ -302,23 +302,23 @@ impl Link {
         self.state = State::Down { retry_ns: now_ns };
     }
 
-    /// The peer takes no more of the request; whether it has answered all the same is for reading to tell.
+    /// The peer accepts no more of the request. Reading shows whether it has responded.
     pub(crate) fn stop_writing(&mut self, cause: Cause) {
         self.write_broke = Some(cause);
     }
 
-    /// Whether the peer takes no more.
+    /// Whether the peer accepts no more bytes.
     pub(crate) fn is_write_broken(&self) -> bool {
         self.write_broke.is_some()
     }
 
-    /// The cause behind an end that reading reports as `cause`: the kernel tells of a reset only once, and
-    /// whoever was writing has heard of it.
+    /// The actual cause of an end that reading reports as `cause`. The kernel reports a reset only once, and a write
+    /// may have received it.
     pub(crate) fn cause_of_end(&self, cause: Cause) -> Cause {
         self.write_broke.unwrap_or(cause)
     }
 
-    /// Reads what is there into `buffers.plain`; by way of `buffers.sealed` where there is TLS.
+    /// Reads available bytes into `buffers.plain`; with TLS through `buffers.sealed`.
     #[inline]
     pub(crate) fn read(&mut self, buffers: &mut Buffers) -> Read {
         let Some(socket) = &mut self.socket else { return Read::Nothing };
@@ -336,14 +336,14 @@ impl Link {
             Err(said) => return Read::Broken(Cause::Tls, Some(said)),
         }
         if tls.is_ended() {
-            // It said so behind what was read before; its socket may stay open for long.
+            // The peer sent close_notify after the bytes read before; its socket may stay open for long.
             return Read::Closed;
         }
         match receive(socket, &mut buffers.sealed, self.is_stamped) {
             Ok((0, _)) => Read::Closed,
             Ok((received, stamp_ns)) => {
                 let decrypted = tls.decrypt(&buffers.sealed[..received], &mut buffers.plain);
-                // What TLS has to answer for itself; how the connection fares shows when it is read or written next.
+                // Sends the replies of TLS itself. The next read or write reports a broken connection.
                 let _ = tls.flush(socket);
                 match decrypted {
                     Ok(0) if tls.is_ended() => Read::Closed,
@@ -358,7 +358,7 @@ impl Link {
         }
     }
 
-    /// Writes what fits of `bytes`: how many were taken. What was not taken may be tried again when the poll tells that
+    /// Writes as much of `bytes` as fits and returns the length. The caller retries the rest when the poll reports that
     /// the socket is writable.
     #[inline]
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<usize, Cause> {
@@ -370,19 +370,19 @@ impl Link {
         taken.map_err(|error| Cause::of_broken(&error))
     }
 
-    /// Writes what TLS has encrypted and the socket did not take before.
+    /// Writes TLS output that the socket did not accept before.
     pub(crate) fn flush(&mut self) -> Result<(), Cause> {
         let (Some(socket), Some(tls)) = (&mut self.socket, &mut self.tls) else { return Ok(()) };
         tls.flush(socket).map(|_| ()).map_err(|error| Cause::of_broken(&error))
     }
 
-    /// A request, or a part of one, was written to it.
+    /// Records that a part of a request was written.
     #[inline]
     pub(crate) fn mark_used(&mut self) {
         self.was_used = true;
     }
 
-    /// Whether the kernel notes when bytes come.
+    /// Whether the kernel timestamps received bytes.
     pub(crate) fn is_stamped(&self) -> bool {
         self.is_stamped
     }
@@ -392,7 +392,7 @@ impl Link {
     }
 }
 
-/// Reads from the socket; never waits.
+/// Reads from the socket without blocking.
 #[inline]
 fn receive(socket: &mut Socket, buffer: &mut [u8], is_stamped: bool) -> io::Result<(usize, Option<u64>)> {
     loop {
@@ -408,7 +408,7 @@ fn receive(socket: &mut Socket, buffer: &mut [u8], is_stamped: bool) -> io::Resu
     }
 }
 
-/// Writes to the socket as much as it takes; 0 where it takes nothing now.
+/// Writes as much as the socket accepts; returns 0 if it accepts nothing now.
 #[inline]
 pub(crate) fn send(socket: &mut Socket, bytes: &[u8]) -> io::Result<usize> {
     loop {
@@ -434,13 +434,13 @@ fn backoff_ns(attempts: u32) -> u64 {
     }
 }
 
-/// Why an attempt failed, in words where the cause alone does not say it: what this host has run out of is no fault of
-/// the server's.
+/// Cause of a failed attempt, with a message if the cause alone is not enough. A shortage of resources on this host is
+/// not an error of the server.
 fn connect_failure(error: &io::Error) -> Failure {
     let said = match error.kind() {
         ErrorKind::ConnectionRefused => return (Cause::Refused, None),
         ErrorKind::ConnectionReset => return (Cause::Reset, None),
-        // Only Unix sockets: their `connect` fails at once if the listen queue is full.
+        // This happens only with Unix sockets: their `connect` fails at once if the listen queue is full.
         ErrorKind::WouldBlock => QUEUE_FULL.to_owned(),
         ErrorKind::AddrNotAvailable => {
             "connect: this host has no local port left (net.ipv4.ip_local_port_range)".to_owned()
@@ -462,7 +462,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn attempts_wait_longer_and_longer_but_never_long() {
+    fn retries_back_off_up_to_a_maximum() {
         let waits: Vec<u64> = (0..9).map(|attempts| backoff_ns(attempts) / 1_000_000).collect();
         assert_eq!(waits, [0, 10, 20, 40, 80, 160, 320, 500, 500]);
         assert_eq!(backoff_ns(u32::MAX), BACKOFF_MAX_NS);
@@ -480,7 +480,7 @@ mod tests {
         assert!(link.is_retry_due(7));
     }
 
-    /// A connection whose peer has reset it, after `written` bytes reached it.
+    /// A connection that the peer reset after it received `written` bytes.
     fn reset_by_its_peer(written: usize) -> Link {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let addresses = Arc::from([listener.local_addr().unwrap().into()]);
@@ -500,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_never_took_a_byte_is_no_use_even_when_a_write_was_tried() {
+    fn a_connection_that_accepted_no_byte_counts_as_a_failed_attempt() {
         let mut link = reset_by_its_peer(0);
         assert_eq!(link.write(b"GET"), Err(Cause::Reset));
         assert!(link.is_useless(5));
@@ -510,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reset_that_the_writer_heard_of_is_no_orderly_end() {
+    fn a_reset_during_a_write_is_not_reported_as_a_close() {
         let mut link = reset_by_its_peer(3);
         let cause = link.write(b"more").unwrap_err();
         link.stop_writing(cause);
@@ -519,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_of_all_machines_take_the_addresses_in_turn() {
+    fn connections_of_all_machines_use_addresses_in_round_robin() {
         let addresses: Arc<[SockAddr]> =
             (1..=3).map(|port| std::net::SocketAddr::from(([127, 0, 0, 1], port)).into()).collect();
         let dialing = |index, of| {
@@ -531,13 +531,13 @@ mod tests {
         };
         let ports = |dialing: &Dialing| [0, 1, 2].map(|place| port(dialing, place, 0));
         assert_eq!(ports(&dialing(0, 1)), [1, 2, 3]);
-        // Connections 0, 2 and 4 of the load, and 1, 3 and 5.
+        // The first machine has connections 0, 2 and 4 of the load; the second has 1, 3 and 5.
         assert_eq!([0, 1].map(|index| ports(&dialing(index, 2))), [[1, 3, 2], [2, 1, 3]]);
         assert_eq!(port(&dialing(1, 2), 1, 1), 2, "an attempt later");
     }
 
     #[test]
-    fn what_is_told_of_a_connection_before_is_not_about_the_next() {
+    fn events_of_an_earlier_connection_are_ignored() {
         let mut link = reset_by_its_peer(0);
         let token = link.token(3);
         link.close(0);

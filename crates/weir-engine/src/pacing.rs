@@ -1,4 +1,4 @@
-//! When requests are due: schedules, closed loops, pauses.
+//! Due times of requests: schedules, closed loops, pauses.
 
 mod pace;
 pub(crate) mod pauses;

@@ -1,4 +1,4 @@
-//! Putting the workers' records together: exact sums, off the hot path.
+//! Merges the workers' records: exact sums, outside the hot path.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,36 +17,36 @@ use crate::spec::{LoadSpec, ModelSpec, Part, ProtocolSpec};
 use crate::timeline::Span;
 use crate::worker::{Http2Books, Said, TlsBooks, WorkerReport};
 
-/// The record of a load in the making.
+/// Builds the record of a load.
 #[derive(Debug)]
 pub(crate) struct RecordBuilder {
     start_ns: u64,
     workers: u32,
-    /// Whether the latency of a second is dropped once the next is reported.
+    /// Whether the latency of a second is dropped once the next second is reported.
     counts_only: bool,
-    /// Intervals that some worker has yet to hand in, by their start, with those that have.
+    /// Intervals that some workers have not reported yet, by their start, with the workers that have.
     open_intervals: BTreeMap<u64, (BTreeSet<u32>, Interval)>,
     seconds: BTreeMap<u64, LoadSecond>,
     /// Latency of the sustained phase.
     latency: Hdr<u64>,
-    /// Responses that came within the sustained phase.
+    /// Responses that arrived within the sustained phase.
     completed_in_phase: u64,
     bytes: Bytes,
     reports: BTreeMap<u32, WorkerReport>,
 }
 
-/// What an interval adds to the record when it is closed.
+/// The part of the record that a closed interval adds.
 #[derive(Clone, Debug)]
 pub(crate) struct Closed {
     pub(crate) span: Span,
     pub(crate) second: LoadSecond,
-    /// Of the lost requests, those that were sent and not answered in time.
+    /// Lost requests that were sent and timed out.
     pub(crate) timed_out: u64,
-    /// Of the lost requests, those that were never sent.
+    /// Lost requests that were never sent.
     pub(crate) dropped: u64,
 }
 
-/// Times and CPU of the sustained phase as the coordinator saw them.
+/// Times and CPU of the sustained phase, as the coordinator measured them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PhaseFrame {
     pub(crate) start_ns: u64,
@@ -76,8 +76,7 @@ impl RecordBuilder {
         }
     }
 
-    /// Takes a worker's share of an interval; gives what was handed in so far once no worker still running has yet to
-    /// hand in its own.
+    /// Adds a worker's share of an interval. Returns the sum once all running workers have reported theirs.
     pub(crate) fn interval(&mut self, worker: u32, share: Interval) -> Option<Closed> {
         let start_ns = share.span.start_ns;
         match self.open_intervals.get_mut(&start_ns) {
@@ -95,7 +94,7 @@ impl RecordBuilder {
         if is_whole { self.close(start_ns) } else { None }
     }
 
-    /// Takes a worker's final report; gives the intervals that it completes.
+    /// Adds a worker's final report and returns the intervals that it completes.
     pub(crate) fn report(&mut self, worker: u32, mut report: WorkerReport) -> Vec<Closed> {
         let intervals = std::mem::take(&mut report.flow.intervals);
         let closed = intervals.into_iter().filter_map(|interval| self.interval(worker, interval)).collect();
@@ -103,18 +102,18 @@ impl RecordBuilder {
         closed
     }
 
-    /// Closes the intervals for which a worker has nothing to hand in any more.
+    /// Closes the intervals that no worker will report again.
     pub(crate) fn close_all(&mut self) -> Vec<Closed> {
         let starts: Vec<u64> = self.open_intervals.keys().copied().collect();
         starts.into_iter().filter_map(|start_ns| self.close(start_ns)).collect()
     }
 
-    /// Where the sustained phase ended, by the workers' reports.
+    /// End of the sustained phase, by the workers' reports.
     pub(crate) fn phase_end_ns(&self) -> Option<u64> {
         self.reports.values().map(|report| report.flow.timeline.end_ns).max()
     }
 
-    /// What workers kept of their sends, in order of the intended times.
+    /// The send times that workers kept, in order of the intended times.
     pub(crate) fn sends(&self) -> Vec<Send> {
         let mut sends: Vec<Send> =
             self.reports.values().flat_map(|report| report.flow.sends.iter().copied()).collect();
@@ -122,7 +121,7 @@ impl RecordBuilder {
         sends
     }
 
-    /// The whole record.
+    /// Builds the record.
     pub(crate) fn build(mut self, part: Part<'_>, frame: PhaseFrame) -> LoadRecord {
         self.close_all();
         let (mut sustained, mut warmup) = (Books::default(), Books::default());
@@ -132,7 +131,7 @@ impl RecordBuilder {
         }
         let mut whole = sustained.requests;
         whole.add(&warmup.requests);
-        // A broken balance would be our own defect, and every figure in doubt.
+        // Unbalanced counts would be a bug in weir and make every result doubtful.
         assert!(
             sustained.requests.balance() && whole.balance(),
             "the books must balance: {sustained:?} {warmup:?}"
@@ -142,7 +141,7 @@ impl RecordBuilder {
         let tls = self.tls_books();
         let generator = self.evidence(part, &sustained, open.as_ref(), wall_s);
         let result = self.result(part.spec, &sustained, open.as_ref(), &tls, &frame);
-        // Only a merge needs them, and a machine alone has nothing to merge.
+        // Only a merge needs them, and the only machine of a load has nothing to merge.
         let distributions = (!part.shard.is_whole()).then(|| distributions(open.as_ref(), &tls));
         let service_time = open.as_ref().map_or(&self.latency, |open| &open.service_time);
         LoadRecord {
@@ -179,7 +178,7 @@ impl RecordBuilder {
         let second = self.second(&interval);
         let Interval { span, timed_out, dropped, .. } = interval;
         let closed = Closed { span, second: second.clone(), timed_out, dropped };
-        // A worker that ended early hands in its last share late; what was closed is added to, never replaced.
+        // A worker that ended early reports its last share late. Closed intervals are added to, never replaced.
         let merged = match self.seconds.remove(&start_ns) {
             Some(before) => merge_seconds(before, second),
             None => second,

@@ -1,7 +1,7 @@
-//! The request source: what each arrival sends, a pure function of (seed, index).
+//! The request source: the request of each arrival, a pure function of (seed, index).
 //!
-//! Requests are laid down before the clock starts, one behind the other in one piece of memory. Those without
-//! placeholders are sent from there; of the others, the parts that stay are copied and the rest is drawn.
+//! Requests are rendered before the clock starts, into one contiguous buffer. Requests without placeholders are sent
+//! from there. For the others, fixed parts are copied and the rest is generated.
 
 mod build;
 mod checks;
@@ -29,10 +29,10 @@ pub(crate) use self::choice::Choice;
 pub(crate) use self::http2::Http2Request;
 pub(crate) use self::lines::{LINES_BYTES_MAX, LINES_MAX};
 
-/// Requests that are looked at before the load, whether HTTP/2 can carry them.
+/// Number of requests that are checked before the load for whether HTTP/2 can carry them.
 const HTTP2_CHECKED_MAX: usize = 10_000;
 
-/// What is added to the last request of a connection.
+/// Header field that is added to the last request of a connection.
 const CLOSE: &[u8] = b"Connection: close\r\n";
 
 /// The requests of a load. A clone shares them.
@@ -41,14 +41,14 @@ pub(crate) struct RequestSource {
     shared: Arc<Shared>,
 }
 
-/// Where a request is sent: what its rendering depends on.
+/// Where a request is sent. Rendering depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     /// The arrival's index in the whole schedule.
     pub(crate) index: u64,
-    /// The domain of the connection, where it has one of its own (TLS).
+    /// The domain of the connection, if connections have their own (TLS).
     pub(crate) domain: Option<u32>,
-    /// HTTP/1.1: whether it is the connection's last request, and says so.
+    /// HTTP/1.1: whether it is the last request of the connection, and must say so.
     pub(crate) close: bool,
 }
 
@@ -56,42 +56,43 @@ pub(crate) struct Place {
 struct Shared {
     choice: Choice,
     entries: Vec<Entry>,
-    /// All that stays the same: whole requests, and the literal parts of templates.
+    /// All constant bytes: whole requests, and the literal parts of templates.
     bytes: Vec<u8>,
-    /// By request: where in `bytes` its variant is that closes the connection; empty where they are put together.
+    /// By request: position in `bytes` of the variant that closes the connection; empty if variants are rendered on
+    /// demand.
     closing: Vec<(u32, u32)>,
     parts: Vec<Part>,
     values: Values,
     routes: Vec<String>,
     checks: Vec<Checks>,
     is_https: bool,
-    /// What was left out of a recorded session.
+    /// Entries of a recorded session that were left out.
     left_out: Option<LeftOut>,
-    /// Whether the requests are a recorded session, in its order.
+    /// Whether the requests are a recorded session, in order.
     is_recorded: bool,
 }
 
 /// A request.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    /// Among the bytes where it is static, else among the parts.
+    /// Index into the bytes for a static request, otherwise into the parts.
     start: u32,
     end: u32,
-    /// Where another field of the head can be put in; the empty line and the body follow.
+    /// Where another header field can be inserted; the empty line and the body follow.
     head_end: u32,
     checks: u32,
     route: u16,
     is_static: bool,
-    /// Whether its own fields say that the connection is to be closed.
+    /// Whether its own header fields close the connection.
     says_close: bool,
     response_to: ResponseTo,
 }
 
 impl RequestSource {
-    /// Lays down the requests of a valid load, and reads their files.
+    /// Renders the requests of a valid load, and reads their files.
     ///
     /// # Errors
-    /// When a template makes no sense, or a file cannot be read or has what does not fit.
+    /// If a template is invalid, or a file cannot be read or has invalid content.
     pub(crate) fn new(spec: &LoadSpec) -> Result<Self, EngineError> {
         let mut builder = Builder::new(spec);
         let mut recorded = None;
@@ -111,10 +112,10 @@ impl RequestSource {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// Whether HTTP/2 can carry the requests; of very many, the first are looked at.
+    /// Checks that HTTP/2 can carry the requests. Of a large number, only the first are checked.
     ///
     /// # Errors
-    /// With the first that it cannot.
+    /// With the first request that it cannot carry.
     pub(crate) fn check_http2(&self) -> Result<(), EngineError> {
         let mut rendered = Http2Request::new();
         for request in 0..self.shared.entries.len().min(HTTP2_CHECKED_MAX) as u32 {
@@ -126,8 +127,8 @@ impl RequestSource {
         Ok(())
     }
 
-    /// The request that `pick` chooses: of a mix by weight, `pick` being an arrival's index; of a recorded session the
-    /// one in that place, over and over.
+    /// The request that `pick` selects. In a mix, `pick` is an arrival's index, and the choice is by weight. In a
+    /// recorded session it is a position, modulo the length of the session.
     #[inline]
     pub(crate) fn choose(&self, pick: u64) -> u32 {
         self.shared.choice.of(pick)
@@ -138,29 +139,29 @@ impl RequestSource {
         self.shared.is_recorded
     }
 
-    /// What was left out of a recorded session, if anything was.
+    /// Entries of a recorded session that were left out, if any.
     pub(crate) fn left_out(&self) -> Option<&LeftOut> {
         self.shared.left_out.as_ref()
     }
 
-    /// The number of the request's route among [`RequestSource::routes`].
+    /// The index of the request's route in [`RequestSource::routes`].
     #[inline]
     pub(crate) fn route_of(&self, request: u32) -> u16 {
         self.entry(request).route
     }
 
-    /// The names of all routes, given or derived: [`ROUTES_MAX`] at most, and then [`OTHER`].
+    /// The names of all routes, given or derived: at most [`ROUTES_MAX`], followed by [`OTHER`].
     pub(crate) fn routes(&self) -> &[String] {
         &self.shared.routes
     }
 
-    /// What the request's response answers, which decides whether it can have a body.
+    /// The kind of request that the response answers, which decides whether the response can have a body.
     #[inline]
     pub(crate) fn response_to(&self, request: u32) -> ResponseTo {
         self.entry(request).response_to
     }
 
-    /// What the request's answers must be; `None` where that is not checked.
+    /// Checks of the request's responses; `None` if there are none.
     #[inline]
     pub(crate) fn checks(&self, request: u32) -> Option<&Checks> {
         match self.entry(request).checks {
@@ -175,8 +176,8 @@ impl RequestSource {
         self.entry(request).is_static
     }
 
-    /// The whole request as HTTP/1.1 sends it: borrowed where it is ready, else rendered into `scratch`. The same
-    /// place gives the same bytes, so what was written in part can be asked for again.
+    /// The whole request for HTTP/1.1, borrowed if it is static, otherwise rendered into `scratch`. The same place
+    /// gives the same bytes, so that a partial write can continue.
     #[inline]
     pub(crate) fn http1<'a>(&'a self, request: u32, at: &Place, scratch: &'a mut Vec<u8>) -> &'a [u8] {
         let (shared, entry) = (&*self.shared, self.entry(request));
@@ -193,8 +194,8 @@ impl RequestSource {
         scratch
     }
 
-    /// The request as HTTP/2 sends it. One that is the same each time is left as it is where `out` holds it, so
-    /// `out` belongs to one source.
+    /// The request for HTTP/2. If `out` already contains this static request, it stays unchanged. So `out` must belong
+    /// to one source.
     #[inline]
     pub(crate) fn http2(&self, request: u32, at: &Place, out: &mut Http2Request) {
         let entry = self.entry(request);
@@ -222,7 +223,7 @@ impl Shared {
             out.extend_from_slice(&self.bytes[head_end..end]);
             return;
         }
-        // The first part behind the head's fields is the empty line.
+        // The first part after the header fields is the empty line.
         let body = &self.parts[head_end + 1..end];
         self.append_parts(&self.parts[start..head_end], body, at, out);
         out.extend_from_slice(close);

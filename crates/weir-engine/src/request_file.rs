@@ -1,13 +1,13 @@
 //! Requests from a file: a list of URLs, JSON lines, or a recorded session (HAR).
 //!
-//! - A list has one URL or path a line, perhaps with a method before it; `#` begins a comment.
-//! - JSON lines have an object a line: `{"method": "PUT", "path": "/x", "headers": {"A": "b"}, "body": "..",
-//!   "name": "put", "weight": 2, "checks": {"status": "2xx"}}`, with `path` or `url` alone needed.
-//! - HAR 1.2, as browsers save it: `log.entries[].request`. What was recorded is sent as it is, so that nothing in
-//!   it is a template; the recorded host is mapped to the load's target, and other hosts are left out.
+//! - A list has one URL or path per line, with an optional method before it. `#` starts a comment.
+//! - JSON lines have one object per line: `{"method": "PUT", "path": "/x", "headers": {"A": "b"}, "body": "..", "name":
+//!   "put", "weight": 2, "checks": {"status": "2xx"}}`. Only `path` or `url` is required.
+//! - HAR 1.2, as browsers save it: `log.entries[].request`. Recorded requests are sent unchanged, without templates.
+//!   The recorded host is mapped to the load's target; entries of other hosts are left out.
 //!
-//! The ending of the file's name or its first bytes tell which it is. In lists and JSON lines a URL's authority becomes
-//! the request's Host; all go to the load's own target. What is asked for more than once becomes one request of more
+//! The suffix of the file name or the first bytes decide the format. In lists and JSON lines, the authority of a URL
+//! becomes the request's Host. All requests go to the load's target. Equal requests are merged into one with a higher
 //! weight.
 
 mod har;
@@ -27,23 +27,23 @@ use self::merge::Merger;
 use crate::EngineError;
 use crate::spec::{REQUESTS_MAX, RequestFileSpec, RequestSpec};
 
-/// Most bytes of a file of requests.
+/// Maximum size of a request file.
 pub const REQUEST_FILE_BYTES_MAX: usize = 512 * 1024 * 1024;
 
-/// What the requests of a file take from the load.
+/// Defaults of the load for the requests of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Base {
-    /// Method, fields (`Host` among them), body, name, weight and checks of requests that don't say them. A field
-    /// of the same name takes the place of the base's.
+    /// Method, header fields (including `Host`), body, name, weight and checks of requests that do not set them. A
+    /// header field of a request replaces the default of the same name.
     pub request: RequestSpec,
-    /// Whether the method was asked for: else a request with a body of its own is a POST.
+    /// Whether the method is configured. Otherwise a request with its own body is a POST.
     pub is_method_given: bool,
-    /// Whether the target is `https`: URLs of the other scheme are refused.
+    /// Whether the target is `https`. URLs with the other scheme are rejected.
     pub is_https: bool,
 }
 
 impl RequestFileSpec {
-    /// What the requests of the file take from the load.
+    /// Defaults of the load for the requests of the file.
     pub fn base(&self, is_https: bool) -> Base {
         Base { request: self.base.clone(), is_method_given: self.is_method_given, is_https }
     }
@@ -54,14 +54,14 @@ impl Base {
         if self.is_https { "https" } else { "http" }
     }
 
-    /// The value of Host, where the load gives one.
+    /// The value of Host, if the load sets one.
     fn host(&self) -> Option<&str> {
         let fields = &self.request.headers;
         fields.iter().find(|(name, _)| name.eq_ignore_ascii_case("host")).map(|(_, value)| value.as_str())
     }
 }
 
-/// Takes requests as they are read.
+/// Receives requests while they are read.
 pub(crate) type Sink<'a> = &'a mut dyn FnMut(RequestSpec) -> Result<(), Problem<()>>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,16 +74,16 @@ enum Format {
 /// Reads the requests of a file.
 ///
 /// # Errors
-/// When it cannot be read, or as [`parse`].
+/// If the file cannot be read, or as [`parse`].
 pub fn read(path: &Path, base: &Base) -> Result<Vec<RequestSpec>, Problem<Position>> {
     let (source_name, text) = open(path)?;
     parse(&source_name, &text, base)
 }
 
-/// Reads requests from the text of a file; `source_name` stands in errors, and its ending tells the format.
+/// Parses requests from the text of a file. Errors contain `source_name`, and its suffix decides the format.
 ///
 /// # Errors
-/// With the place of the first request that makes no sense, and when there is none or there are too many.
+/// With the position of the first invalid request, or if there are no requests or too many.
 pub fn parse(source_name: &str, text: &[u8], base: &Base) -> Result<Vec<RequestSpec>, Problem<Position>> {
     let mut merger = Merger::default();
     parse_each(source_name, text, base, REQUESTS_MAX, &mut |request| merger.push(request))?;
@@ -101,9 +101,9 @@ fn open(path: &Path) -> Result<(String, Vec<u8>), Problem<Position>> {
     }
 }
 
-/// Reads the requests of a file and hands each to `sink`, with no more of them in memory.
+/// Reads the requests of a file one at a time and passes each to `sink`.
 ///
-/// Gives what was left out where it is a recorded session, and `None` where it is another file.
+/// Returns the entries that were left out of a recorded session, and `None` for other formats.
 pub(crate) fn read_each(
     path: &Path,
     base: &Base,
@@ -164,7 +164,7 @@ impl Format {
             "jsonl" | "ndjson" => return Self::JsonLines,
             _ => {}
         }
-        // A HAR is one object with one name in it; a list's lines begin with letters, `/` or `#`.
+        // A HAR is one object with one member; lines of a list begin with letters, `/` or `#`.
         match text.trim_start().strip_prefix('{') {
             Some(inside) if inside.trim_start().starts_with("\"log\"") => Self::Har,
             Some(_) => Self::JsonLines,
@@ -184,17 +184,17 @@ fn whole(source_name: &str, message: impl Into<String>, remedy: &str) -> Problem
     Problem::new(message, remedy).at(Position::whole(source_name))
 }
 
-/// Sets a field, in the place of one of the same name.
+/// Sets a header field and replaces one of the same name.
 fn set_field(fields: &mut Vec<(String, String)>, name: &str, value: String) {
     match fields.iter_mut().find(|(given, _)| given.eq_ignore_ascii_case(name)) {
         Some(field) => field.1 = value,
-        // Host goes first (RFC 9110, 7.2).
+        // Host is first (RFC 9110, 7.2).
         None if name.eq_ignore_ascii_case("host") => fields.insert(0, (name.to_owned(), value)),
         None => fields.push((name.to_owned(), value)),
     }
 }
 
-/// Puts fields in the place of all of their names; several of one name stay several.
+/// Sets header fields and replaces all existing ones of the same names. Several of one name are all kept.
 fn set_fields(fields: &mut Vec<(String, String)>, own: Vec<(String, String)>) {
     fields.retain(|(given, _)| !own.iter().any(|(name, _)| name.eq_ignore_ascii_case(given)));
     fields.extend(own);

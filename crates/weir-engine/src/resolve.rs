@@ -1,4 +1,4 @@
-//! Names to addresses, before the clock starts.
+//! Resolves names to addresses before the clock starts.
 
 use std::io::{Error, ErrorKind};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
@@ -12,13 +12,13 @@ use weir_io::SockAddr;
 use crate::EngineError;
 use crate::spec::{LoadSpec, UNIX};
 
-/// How long one of several addresses may take to accept a trial connection.
+/// Time-out of a trial connection to one of several addresses.
 const TRIAL: Duration = Duration::from_secs(1);
 
-/// The addresses of a load: those that were given for it or its `host:port`, or what the name resolves to.
+/// The addresses of a load: configured ones, or those that its name resolves to.
 ///
-/// Of several, the first that accepts a connection is taken alone: a name like `localhost` often has an
-/// address where nobody listens, and every connection would run into it first.
+/// Of several addresses, only the first that accepts a connection is used. A name like `localhost` often has an address
+/// without a listener, and every connection would fail there first.
 pub(crate) fn resolve(spec: &LoadSpec) -> Result<Arc<[SockAddr]>, EngineError> {
     match spec.connect.strip_prefix(UNIX) {
         Some(path) if spec.addresses.is_empty() => Ok(Arc::from([unix(path)?])),
@@ -26,7 +26,7 @@ pub(crate) fn resolve(spec: &LoadSpec) -> Result<Arc<[SockAddr]>, EngineError> {
     }
 }
 
-/// The Unix socket at `path`, which has to be there and writable: a load would only count why it is not.
+/// The Unix socket at `path`, which must exist and be writable. Otherwise the load would only count failed connections.
 fn unix(path: &str) -> Result<SockAddr, EngineError> {
     let failed = |source| EngineError::Socket { path: path.into(), source };
     let address = SockAddr::unix(path).map_err(failed)?;
@@ -59,7 +59,7 @@ fn ip(spec: &LoadSpec) -> Result<Arc<[SocketAddr]>, EngineError> {
     }
 }
 
-/// Whether `host:port` is the one that an address was given for.
+/// Whether a configured address is for this `host:port`.
 fn is_for(connect: &str, host: &str, port: u16) -> bool {
     connect.rsplit_once(':').is_some_and(|(name, asked)| {
         name.trim_matches(['[', ']']).eq_ignore_ascii_case(host) && asked.parse() == Ok(port)
@@ -79,13 +79,13 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_was_given_goes_before_the_name_but_only_for_its_port() {
+    fn a_configured_address_overrides_the_name_only_for_its_port() {
         assert_eq!(resolve("Shop.example:80").unwrap(), ["10.0.0.1:80".parse().unwrap()]);
         assert!(resolve("shop.example:81").is_err());
     }
 
     #[test]
-    fn addresses_that_were_given_for_the_load_are_taken_as_they_are() {
+    fn configured_addresses_are_used_unchanged() {
         let addresses: Vec<SocketAddr> = ["127.0.0.1:9", "127.0.0.1:8"].map(|a| a.parse().unwrap()).to_vec();
         let spec = LoadSpec {
             connect: "no-such-host.invalid:80".into(),
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_unix_socket_that_cannot_be_used_is_named_with_the_reason() {
+    fn an_unusable_unix_socket_is_reported_with_the_reason() {
         let folder = tempfile::tempdir().unwrap();
         let place = |name: &str| format!("{UNIX}{}", folder.path().join(name).display());
         let said = |connect: &str| resolve(connect).unwrap_err().to_string();
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_stand_for_themselves_and_wrong_names_are_named() {
+    fn addresses_need_no_resolution_and_unknown_names_are_reported() {
         assert_eq!(resolve("127.0.0.1:9").unwrap(), ["127.0.0.1:9".parse().unwrap()]);
         assert_eq!(resolve("[::1]:9").unwrap(), ["[::1]:9".parse().unwrap()]);
         for wrong in ["no-such-host.invalid:80", "127.0.0.1", "127.0.0.1:99999"] {

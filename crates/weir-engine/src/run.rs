@@ -1,4 +1,4 @@
-//! Drives a load: starts the workers, watches the time, merges their results.
+//! Drives a load: starts the workers, controls the phases, merges the results.
 
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
@@ -43,29 +43,29 @@ use crew::{Crew, await_connections};
 use gate::Start;
 use progress::Asked;
 
-/// Time between the announcement of the start and the start, so that every worker is waiting by then.
+/// Time from the announcement of the start until the start, so that all workers are waiting by then.
 const LEAD_NS: u64 = 2_000_000;
 const LEAD_PER_WORKER_NS: u64 = 1_000_000;
-/// Every place is visited once before the start.
+/// Extra time per slot: each slot is visited once before the start.
 const LEAD_PER_PLACE_NS: u64 = 3_000;
-/// Time between the announcement of an early end and that end, so that every worker learns of it in time.
+/// Time from the announcement of an early end until that end, so that all workers receive it in time.
 const EARLY_END_LEAD_NS: u64 = 30_000_000;
-/// How long before its end the warm-up is judged, so that no worker waits at the border for the decision.
+/// Time before the end of the warm-up at which it is judged, so that no worker waits for the decision.
 const WARM_UP_LEAD_NS: u64 = 5_000_000;
-/// How often the coordinator checks whether it shall stop.
+/// Period at which the coordinator checks the stop flag.
 const STOP_CHECK_PERIOD: Duration = Duration::from_millis(20);
 
-/// Drives the load to its end, or until `stop` is set; then the record contains what was measured so far.
+/// Drives the load to its end, or until `stop` is set; then the record contains the measurements so far.
 ///
 /// Errors of peers are counted in the record.
 ///
 /// # Errors
-/// When the specification makes no sense, or this process cannot drive it, or not from its planned start on.
+/// If the specification is invalid, this process cannot drive it, or it misses its planned start.
 pub fn run(spec: &LoadSpec, progress: &dyn Progress, stop: &AtomicBool) -> Result<LoadRecord, EngineError> {
     run_behind(&(), spec, progress, stop)
 }
 
-/// [`run`], in which `gate` decides when a load without a planned start begins.
+/// [`run`] with a `gate` that decides when a load without a planned start begins.
 ///
 /// # Errors
 /// As [`run`].
@@ -82,8 +82,8 @@ pub fn run_behind(
     let addresses = resolve(spec)?;
     let prepared = Prepared {
         dialing: Dialing {
-            // In a closed loop responses are read as they arrive, so kernel timestamps would cost more than they are
-            // worth. Unix sockets have none.
+            // A closed loop reads responses as they arrive, so kernel timestamps would cost more than they gain. Unix
+            // sockets have no timestamps.
             is_stamped: matches!(spec.model, ModelSpec::Open { .. })
                 && !addresses.iter().any(SockAddr::is_unix),
             addresses,
@@ -111,7 +111,7 @@ pub fn run_behind(
     }
 }
 
-/// What is prepared once, however many steps a load has.
+/// State that is prepared once and shared by all steps.
 struct Prepared {
     dialing: Dialing,
     requests: RequestSource,
@@ -133,7 +133,7 @@ fn drive(
     drop(events_in);
     let is_whole = await_connections(&events, part.workers, || {
         if stop.load(Ordering::Acquire) {
-            // No clock runs yet, so there is no time; this is enough to keep the workers from opening more connections.
+            // The clock has not started, so any value works. It stops the workers from opening more connections.
             early_end_ns.store(1, Ordering::Release);
         }
         crew.has_lost_one()
@@ -157,7 +157,7 @@ fn drive(
     }
 }
 
-/// Whether the planned start is still to come, and within reach.
+/// Checks that the planned start is in the near future.
 fn check_start(start_ns: Option<u64>, now_ns: u64) -> Result<(), EngineError> {
     let Some(start_ns) = start_ns else { return Ok(()) };
     if start_ns < now_ns {
@@ -176,7 +176,7 @@ struct Coordinator<'a> {
     early_end_ns: Arc<AtomicU64>,
 }
 
-/// CPU time at the borders of the phase.
+/// CPU time at the phase boundaries.
 #[derive(Default)]
 struct PhaseCpu {
     start: Option<CpuTime>,
@@ -224,22 +224,22 @@ impl Coordinator<'_> {
                 .with_routes(Routes::new(self.requests))
                 .with_warm_up(warm_up.clone(), worker)
                 .with_trace(spec.trace.is_some());
-            // A worker that has ended is noticed when it is joined.
+            // A worker that has ended is detected when it is joined.
             let _ = start.send(flow);
         }
         Ok((timeline, warm_up))
     }
 
-    /// The planned start, or else one at which every worker is waiting for it.
+    /// The planned start, or one at which every worker is ready.
     fn start_ns(&self) -> Result<u64, EngineError> {
         let (part, workers) = (&self.part, u64::from(self.part.workers));
-        // A step has its own.
+        // Each step has its own planned start.
         let planned_ns = match part.spec.start_at_ns {
             Some(planned_ns) => Some(planned_ns),
             None => self.start.wait(self.stop),
         };
         check_start(planned_ns, mono_ns())?;
-        // Only now: walking a long schedule takes time, and so does allocating the workers' books.
+        // Read the clock only now: walking a long schedule and allocating the workers' counts take time.
         let places = part.connections_of(0) as u64 * u64::from(part.streams()) * workers;
         let ready_ns = mono_ns() + LEAD_NS + workers * LEAD_PER_WORKER_NS + places * LEAD_PER_PLACE_NS;
         match planned_ns {
@@ -249,7 +249,7 @@ impl Coordinator<'_> {
         }
     }
 
-    /// Receives the workers' messages until all have ended.
+    /// Receives the workers' messages until all workers have ended.
     fn collect(
         &self,
         mut timeline: Timeline,
@@ -288,7 +288,7 @@ impl Coordinator<'_> {
             }
         }
         builder.close_all().iter().for_each(|closed| tell(closed, &timeline));
-        // A load stopped during its warm-up has an empty phase.
+        // A load that is stopped during its warm-up has an empty phase.
         let end_ns = builder.phase_end_ns().unwrap_or_else(mono_ns).max(timeline.sustain_ns);
         let now = process_cpu_time();
         let frame = PhaseFrame {
@@ -323,7 +323,8 @@ impl Growth {
         Self { warm_up, has_settled: false, is_over: false }
     }
 
-    /// Postpones the sustained phase when the warm-up nears its end and has not settled; returns when to check again.
+    /// Postpones the sustained phase if the warm-up is about to end and has not settled. Returns the time of the next
+    /// check.
     fn look(&mut self, now_ns: u64, timeline: &mut Timeline) -> u64 {
         if self.is_over {
             return u64::MAX;
@@ -346,7 +347,7 @@ impl Growth {
     }
 }
 
-/// A line for each send, nanoseconds from the start of the phase; an existing file is appended to.
+/// Writes a line per send, in nanoseconds from the start of the phase. An existing file is appended to.
 fn write_sends(path: &Path, sends: &[Send], start_ns: u64) -> Result<(), EngineError> {
     let write = || {
         let mut file = BufWriter::new(File::options().create(true).append(true).open(path)?);
@@ -359,7 +360,7 @@ fn write_sends(path: &Path, sends: &[Send], start_ns: u64) -> Result<(), EngineE
 }
 
 impl PhaseCpu {
-    /// Reads the process's CPU time when a border of the phase has passed; returns the next border.
+    /// Reads the CPU time of the process when a phase boundary has passed; returns the next boundary.
     fn observe(&mut self, now_ns: u64, timeline: &Timeline) -> u64 {
         for (place, border_ns) in [(&mut self.start, timeline.sustain_ns), (&mut self.end, timeline.end_ns)] {
             if place.is_none() {
@@ -373,7 +374,7 @@ impl PhaseCpu {
     }
 }
 
-/// The greatest number of connections that this machine has at any time.
+/// The maximum number of connections of this machine at any time.
 fn most_connections(spec: &LoadSpec) -> usize {
     let steps = spec.steps.iter().filter_map(|step| step.connections);
     let most = steps.chain(spec.connections_from).fold(spec.connections, u32::max);
@@ -396,7 +397,7 @@ fn pauses_of(part: Part<'_>, worker: u32, slots: usize) -> Pauses {
 mod tests {
     use super::*;
 
-    /// Looks at a warm-up of 100 ms, 250 ms at most, whose latencies `latency_ns` gives by millisecond.
+    /// Checks a warm-up of 100 ms that can grow to 250 ms. `latency_ns` gives its latency by millisecond.
     fn grown(latency_ns: impl Fn(u64) -> u64) -> (Timeline, Growth) {
         const MS: u64 = 1_000_000;
         let warm_up = WarmUp::new(0, 100 * MS, 250 * MS, 1).unwrap();
@@ -415,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn a_warm_up_grows_until_it_has_settled_and_no_further_than_it_may() {
+    fn a_warm_up_grows_until_it_settles_or_reaches_its_maximum() {
         let taken = |latency_ns: fn(u64) -> u64| {
             let (timeline, growth) = grown(latency_ns);
             (timeline.sustain_ns / 1_000_000, growth.has_settled)

@@ -1,5 +1,5 @@
-//! Clients that take their time: they send heads or bodies, or read responses, a few bytes at a time. They measure nothing;
-//! what they do to a load beside them is measured there.
+//! Slow clients: they send heads or bodies, or read responses, a few bytes at a time. They measure nothing themselves.
+//! The load beside them shows their effect.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -20,27 +20,27 @@ use weir_results::{SlowClients, SlowCounts};
 use crate::error::EngineError;
 use crate::run::raise_open_files;
 
-/// Length of a head that is sent slowly, about: as long as browsers send them with a cookie or two.
+/// Approximate length of a slow head: a browser's head with some cookies.
 const HEAD_BYTES: usize = 1024;
-/// What a slow reader leaves in the kernel at most, about; more would be no slow reading.
+/// Approximate maximum that a slow reader leaves in the kernel; with more, the reading would not be slow.
 const RECEIVE_BYTES: u32 = 4096;
-/// What a client that does not read slowly takes at once.
+/// Read size of a client that does not read slowly.
 const READ_BYTES: usize = 16 * 1024;
-/// What of a body is written at once.
+/// Write size of bodies.
 const WRITE_BYTES: usize = 16 * 1024;
-/// How often it is looked whether the end has come.
+/// Period of checks for the end.
 const STOP_LOOK: Duration = Duration::from_millis(10);
 
-/// Slow clients, and where they go.
+/// Slow clients and their target.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SlowSpec {
-    /// Where they connect, in plain text.
+    /// Address to connect to, in plain text.
     pub address: SocketAddr,
     /// The value of Host.
     pub host: String,
-    /// The path that they ask for.
+    /// Path of the requests.
     pub path: String,
-    /// Fields of every request, beyond those that it takes.
+    /// Additional header fields of every request.
     pub fields: Vec<(String, String)>,
     /// Connections that send the head of their request slowly.
     pub heads: u32,
@@ -50,13 +50,13 @@ pub struct SlowSpec {
     pub responses: u32,
     /// Bytes that are sent or read at a time.
     pub piece_bytes: u32,
-    /// Time from one piece to the next, nanoseconds.
+    /// Time between pieces, in nanoseconds.
     pub every_ns: u64,
-    /// Length of the bodies of requests, but of those whose heads are slow, which have none.
+    /// Length of request bodies. Requests with slow heads have no body.
     pub body_bytes: u64,
 }
 
-/// What is slow of a client.
+/// The slow part of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Head,
@@ -64,7 +64,7 @@ enum Kind {
     Response,
 }
 
-/// What became of the clients of one kind.
+/// Counts of the clients of one kind.
 #[derive(Debug, Default)]
 struct Counts {
     connections: u32,
@@ -76,14 +76,14 @@ struct Counts {
     refused: Cell<u64>,
 }
 
-/// What this host had no more of, once a client needed it. It is no fault of the peer's.
+/// Set when this host lacks a resource that a client needs. It is not an error of the peer.
 type Lack = Rc<RefCell<Option<io::Error>>>;
 
-/// Runs them until `stop`; a connection that has ended is opened anew after the time of a piece.
+/// Runs slow clients until `stop`. A connection that has ended is reopened after the time of one piece.
 ///
 /// # Errors
-/// When this host has no room for so many, which may show only as they connect. What becomes of connections otherwise is
-/// counted.
+/// If this host lacks resources for so many clients, which may show only while they connect. Other failures of
+/// connections are counted.
 pub fn run_slow(spec: &SlowSpec, stop: &AtomicBool) -> Result<SlowClients, EngineError> {
     raise_open_files(spec.heads.saturating_add(spec.bodies).saturating_add(spec.responses), 1)?;
     let runtime = Builder::new_current_thread().enable_io().enable_time().build();
@@ -110,9 +110,9 @@ pub fn run_slow(spec: &SlowSpec, stop: &AtomicBool) -> Result<SlowClients, Engin
     Ok(SlowClients { heads, bodies, responses })
 }
 
-/// One client: request after request, each on a connection of its own.
+/// One client: it sends one request per connection, one after the other.
 async fn client(spec: Rc<SlowSpec>, kind: Kind, number: u32, counts: Rc<Counts>, lack: Lack) {
-    // Spread over the time of a piece, so that they do not keep step.
+    // Clients start spread over the time of one piece, so that they do not synchronize.
     sleep(spec.every().mul_f64(f64::from(number) / f64::from(counts.connections))).await;
     loop {
         match connect(&spec, kind).await {
@@ -136,7 +136,7 @@ async fn client(spec: Rc<SlowSpec>, kind: Kind, number: u32, counts: Rc<Counts>,
     }
 }
 
-/// Whether a connection failed for want of something at this end.
+/// Whether a connection failed because this host lacks a resource.
 fn is_lack(error: &io::Error) -> bool {
     let here = [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM, libc::EADDRNOTAVAIL];
     error.raw_os_error().is_some_and(|code| here.contains(&code))
@@ -152,11 +152,11 @@ async fn connect(spec: &SlowSpec, kind: Kind) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// One request and its response; the status.
+/// Sends one request and returns the status of its response.
 async fn exchange(spec: &SlowSpec, kind: Kind, mut stream: TcpStream) -> io::Result<u16> {
     let head = spec.head(kind);
     match kind {
-        // Whoever answers before the request is whole has had enough of it.
+        // A server that responds before the request is complete rejects the rest.
         Kind::Head => {
             let _ = trickle(spec, &mut stream, head.len() as u64, |at| head[at as usize]).await;
             read_response(&mut stream, None).await
@@ -183,7 +183,7 @@ async fn exchange(spec: &SlowSpec, kind: Kind, mut stream: TcpStream) -> io::Res
     }
 }
 
-/// Sends `length` bytes piece by piece, until the peer has something to say.
+/// Sends `length` bytes piece by piece, until the peer responds.
 async fn trickle(
     spec: &SlowSpec,
     stream: &mut TcpStream,
@@ -217,7 +217,7 @@ async fn write_all(writer: &mut (impl AsyncWrite + Unpin), head: &[u8], body_byt
     Ok(())
 }
 
-/// Reads a whole response, so many bytes with each tick of `pace`, or as it comes; its status.
+/// Reads a whole response, one piece per tick of `pace` or as it arrives. Returns the status.
 async fn read_response(
     reader: &mut (impl AsyncRead + Unpin),
     mut pace: Option<(Interval, usize)>,
@@ -250,7 +250,8 @@ async fn read_response(
     }
 }
 
-/// The status and the rest of the body, once the head is whole; what is there of the body is passed over.
+/// Returns the status and the decoder of the rest of the body once the head is complete. Skips body bytes that are
+/// there.
 fn begun(bytes: &[u8]) -> io::Result<Option<(u16, BodyDecoder)>> {
     let mut slots = FieldSlots::new();
     let head = parse_response(bytes, ResponseTo::Other, &HeadLimits::default(), &mut slots);
@@ -283,7 +284,7 @@ impl SlowSpec {
         ticks
     }
 
-    /// The request, but for its body.
+    /// The request without its body.
     fn head(&self, kind: Kind) -> Vec<u8> {
         let method = if kind == Kind::Head { "GET" } else { "POST" };
         let mut head =
@@ -331,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_response_has_begun_with_its_head_and_is_done_with_its_body() {
+    fn a_response_begins_with_its_head_and_ends_with_its_body() {
         check("HTTP/1.1 200 OK\r\nContent-Le", None);
         check("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nab", Some((200, false)));
         check("HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n", Some((408, true)));
@@ -342,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_wanting_here_is_no_fault_of_the_peers() {
+    fn only_missing_local_resources_are_not_counted_for_the_peer() {
         let found =
             [libc::EMFILE, libc::EADDRNOTAVAIL, libc::ECONNREFUSED, libc::ECONNRESET, libc::ETIMEDOUT]
                 .map(|code| is_lack(&io::Error::from_raw_os_error(code)));
@@ -351,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_heads_are_long_and_the_others_announce_their_bodies() {
+    fn slow_heads_are_long_and_other_requests_announce_a_body() {
         let spec = SlowSpec {
             address: ([127, 0, 0, 1], 1).into(),
             host: "a.test".into(),

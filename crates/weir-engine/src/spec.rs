@@ -1,4 +1,4 @@
-//! What is asked of the engine.
+//! Specifications of loads.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -31,126 +31,126 @@ pub(crate) use part::Part;
 pub(crate) use requests::is_token_byte;
 pub(crate) use shard::{check_start_ahead, share};
 
-/// What the path of a Unix socket begins with in place of `host:port`.
+/// Prefix of the path of a Unix socket, instead of `host:port`.
 pub const UNIX: &str = "unix:";
 
-/// A load: what to send, how often, over how many connections, and when to stop. With a [`ShardSpec`] it is still the
-/// whole load, of which this machine carries a part.
+/// A load: the requests, their rate, the connections and the end. With a [`ShardSpec`] it is still the whole load, of
+/// which this machine drives a part.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LoadSpec {
-    /// `host:port`, or the path of a Unix socket behind [`UNIX`]; resolved before the load starts.
+    /// `host:port`, or [`UNIX`] and the path of a Unix socket; resolved before the load starts.
     pub connect: String,
     /// The server name of TLS connections, if neither `tls` nor `domains` give another.
     #[serde(default)]
     pub host: String,
-    /// Addresses in place of what names resolve to.
+    /// Addresses that override name resolution.
     #[serde(default)]
     pub resolve: Vec<ResolveSpec>,
-    /// Where to connect in place of all that; connections take them in turn.
+    /// Addresses that override all of these; connections use them in round robin.
     #[serde(default)]
     pub addresses: Vec<SocketAddr>,
-    /// TLS; `None` is plain TCP.
+    /// TLS configuration; `None` is plain TCP.
     #[serde(default)]
     pub tls: Option<TlsSpec>,
-    /// What is spoken on the connections.
+    /// Protocol of the connections.
     #[serde(default)]
     pub protocol: ProtocolSpec,
-    /// HTTP/2: requests in flight on each connection; 1 by default.
+    /// HTTP/2: maximum in-flight requests per connection; the default is 1.
     #[serde(default)]
     pub streams: Option<u32>,
-    /// What is sent: each arrival takes one of them by (seed, index), in the proportion of their weights.
+    /// Requests of the mix. Each arrival selects one by (seed, index), in proportion to the weights.
     pub requests: Vec<RequestSpec>,
-    /// Requests of a file, beside those.
+    /// Additional requests from a file.
     #[serde(default)]
     pub request_file: Option<RequestFileSpec>,
-    /// What `{domain}` stands for: over TLS each connection has one of them in turn, also as its server name; else each
-    /// request.
+    /// Values of `{domain}`. With TLS, each connection uses one of them in round robin, also as its server name.
+    /// Otherwise each request does.
     #[serde(default)]
     pub domains: Vec<String>,
-    /// How often TLS connections take each of the domains: they draw one anew whenever they open, in proportion to these
-    /// weights. Empty gives each connection one for good.
+    /// Weights of the domains for TLS connections, which draw one whenever they open. If empty, each connection always
+    /// uses the same one.
     #[serde(default)]
     pub domain_weights: Vec<f64>,
-    /// Bearer tokens, one a request in turn, as an `Authorization` field.
+    /// Bearer tokens for the `Authorization` field, used by requests in round robin.
     #[serde(default)]
     pub tokens: Vec<String>,
     /// The arrival model.
     pub model: ModelSpec,
-    /// Connections over all workers.
+    /// Number of connections over all workers.
     pub connections: u32,
-    /// Closed loop: connections at the start of the sustained phase, from where they grow or shrink linearly to
-    /// `connections` at its end.
+    /// Closed loop: number of connections at the start of the sustained phase. It changes linearly to `connections` at
+    /// the end.
     #[serde(default)]
     pub connections_from: Option<u32>,
-    /// Requests after which a connection is closed and opened anew; 1 is a connection for each request.
+    /// Requests per connection, after which it is closed and reopened; 1 opens a connection per request.
     #[serde(default)]
     pub requests_per_connection: Option<u64>,
-    /// Worker threads, of each machine; a shard with fewer connections has as many workers as connections.
+    /// Worker threads per machine. A shard with fewer connections has as many workers as connections.
     pub workers: u32,
-    /// Length of the warm-up, nanoseconds.
+    /// Duration of the warm-up in nanoseconds.
     pub warmup_ns: u64,
-    /// Length to which the warm-up may grow while latencies have not settled, nanoseconds; up to `warmup_ns` it cannot.
-    /// Nor can it before ramps, bursts, steps, and loads that end by a count, or on shards: each machine would choose
-    /// another length, and their phases would not be the same.
+    /// Maximum duration of the warm-up while latencies have not settled, in nanoseconds. It is not extended if this is
+    /// at most `warmup_ns`. Ramps, bursts, steps, loads that end by a count, and shards are never extended: each
+    /// machine would choose another duration, and their phases would differ.
     #[serde(default)]
     pub warmup_most_ns: u64,
-    /// Length of the sustained phase (of each step), nanoseconds; this or `request_count`.
+    /// Duration of the sustained phase (of each step) in nanoseconds; this or `request_count`.
     pub duration_ns: Option<u64>,
-    /// Requests of the sustained phase (of each step); this or `duration_ns`. Shards end when each has its share, so an
-    /// open load thins out at the end.
+    /// Requests of the sustained phase (of each step); this or `duration_ns`. Each shard ends with its share, so the
+    /// rate of an open load falls at the end.
     pub request_count: Option<u64>,
-    /// Steps, one after the other; empty is one step of what stands above. The warm-up comes before the first.
+    /// Steps, one after the other. If empty, the load has one step with the values above. The warm-up precedes the
+    /// first.
     #[serde(default)]
     pub steps: Vec<StepSpec>,
-    /// Time-out of a request from its intended start, nanoseconds.
+    /// Time-out of a request from its intended start, in nanoseconds.
     pub timeout_ns: u64,
-    /// Seed of arrivals, of the choice of requests, and of what templates draw.
+    /// Seed of arrivals, of the choice of requests, and of template values.
     pub seed: u64,
-    /// How often the load was run before against the same servers: UUIDs are new each time, everything else is drawn alike.
+    /// Number of earlier runs of the load against the same servers. UUIDs differ between runs; all other values repeat.
     #[serde(default, skip_serializing_if = "is_first")]
     pub attempt: u32,
-    /// File for the intended and the actual time of every request that is sent in the sustained phase, up to a million a
-    /// worker.
+    /// File for the intended and the actual send times of the sustained phase, up to a million per worker.
     #[serde(default)]
     pub trace: Option<PathBuf>,
-    /// Whether the record keeps seconds by their counts alone. The latency of each takes some 3 KiB a second, which a
-    /// load of hours that nobody draws can do without.
+    /// Whether the record keeps only counts per second. Latencies need about 3 KiB per second, which long loads can
+    /// omit if nobody plots them.
     #[serde(default)]
     pub counts_only: bool,
-    /// Whether workers wait by spinning, which needs a core for each: less lateness for more CPU time.
+    /// Whether workers busy-wait, which needs a core each: less lateness for more CPU time.
     #[serde(default)]
     pub spin: bool,
-    /// The part of the load that this machine carries; `None` is all of it.
+    /// The part of the load that this machine drives; `None` is all of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<ShardSpec>,
-    /// When the warm-up starts, on this machine's `CLOCK_MONOTONIC`, nanoseconds; at most 10 minutes ahead. Connections
+    /// Start of the warm-up on this machine's `CLOCK_MONOTONIC`, in nanoseconds; at most 10 minutes ahead. Connections
     /// are opened before. If they are not open by then, the load fails with [`EngineError::Late`] and sends nothing.
-    /// Steps then start at planned times too: a time-out and a second after the end of the step before. `None` starts
-    /// as soon as connections are open.
+    /// Steps also start at planned times: a time-out and a second after the end of the step before. `None` starts as
+    /// soon as connections are open.
     ///
     /// [`EngineError::Late`]: crate::EngineError::Late
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_at_ns: Option<u64>,
 }
 
-/// An address in place of what a name resolves to.
+/// An address that overrides name resolution.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ResolveSpec {
     /// The name.
     pub host: String,
-    /// The port that it is for.
+    /// The port to which it applies.
     pub port: u16,
     /// The address to connect to.
     pub address: IpAddr,
 }
 
-/// What is spoken on the connections.
+/// Protocol of the connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ProtocolSpec {
-    /// HTTP/1.1, one request at a time on a connection.
+    /// HTTP/1.1, one request at a time per connection.
     #[default]
     Http1,
     /// HTTP/2: by ALPN over TLS, else by prior knowledge.
@@ -161,88 +161,90 @@ pub enum ProtocolSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "model", rename_all = "lowercase", deny_unknown_fields)]
 pub enum ModelSpec {
-    /// Each connection (or stream) sends when it has been answered.
+    /// Each connection (or stream) sends the next request after a response.
     Closed {
-        /// Pause between an answer and the next request.
+        /// Pause between a response and the next request.
         #[serde(default)]
         think: Option<Pause>,
     },
-    /// Arrivals follow a schedule that waits for nobody.
+    /// Arrivals follow a schedule that is independent of responses.
     Open {
-        /// Arrivals per second on the mean, over all workers.
+        /// Mean number of arrivals per second, over all workers.
         rate_per_s: f64,
-        /// Rate at the end of the sustained phase, where it is to grow or shrink linearly from `rate_per_s`.
+        /// Rate at the end of the sustained phase; the rate changes linearly from `rate_per_s`.
         #[serde(default)]
         rate_to_per_s: Option<f64>,
-        /// Bursts on top of it.
+        /// Bursts in addition to this rate.
         #[serde(default)]
         burst: Option<Burst>,
-        /// How they are spaced.
+        /// Distribution of the gaps between arrivals.
         spacing: Spacing,
     },
 }
 
-/// How the arrivals of an open load are spaced.
+/// Arrivals of an open load. A ramp, a burst or a step only changes the rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Spacing {
-    /// Exponential gaps, as many independent clients make them.
+    /// Exponential gaps, like many independent clients.
     #[default]
     Poisson,
     /// Equal gaps.
     Even,
 }
 
-/// A step of a load: what differs from the load's own.
+/// A step of a load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StepSpec {
     /// Connections, over all workers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-default" = "those of the load"))]
     pub connections: Option<u32>,
-    /// Rate of arrivals (open model only).
+    /// Arrival rate (open loop only).
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-default" = "that of the load"))]
     pub rate: Option<Rate>,
 }
 
-/// One request of the mix. Path, values of header fields and body may hold `{1..50}`, `{domain}`, `{seq}`, `{uuid}` and
-/// `{pick:FILE}`.
+/// One request of the mix. Path, values of header fields and body may contain `{1..50}`, `{domain}`, `{seq}`, `{uuid}`
+/// and `{pick:FILE}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RequestSpec {
     /// The method, a token.
     pub method: String,
-    /// Path and query, from `/` on.
+    /// Path and query, starting with `/`.
     pub path: String,
-    /// Fields in their order, `Host` among them; framing is added.
+    /// Header fields in order, including `Host`; framing is added.
     pub headers: Vec<(String, String)>,
-    /// The body; a Content-Length is added where it is not empty or the method wants one.
+    /// The body. Content-Length is added if the body is not empty or the method requires it.
     pub body: Body,
     /// Name of its route in the results; `None` derives one from method and path.
     #[serde(default)]
     pub name: Option<String>,
-    /// How often it is taken, in proportion to the others' weights.
+    /// Weight in the mix.
     #[serde(default = "full_share")]
     pub weight: f64,
-    /// What its answers must be, or else they are counted as unexpected.
+    /// Checks of its responses. Responses that fail them count as unexpected.
     #[serde(default)]
     pub checks: ChecksSpec,
 }
 
-/// Requests of a file, which is read when the load is prepared: a list of a million URLs takes little more memory so
-/// than its bytes.
+/// Requests from a file. It is read when the load is prepared, so a list of a million URLs needs little more memory
+/// than its size.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RequestFileSpec {
-    /// The file; see [`crate::request_file`] for what it may be.
+    /// The file; see [`crate::request_file`] for the formats.
     pub path: PathBuf,
-    /// What its requests don't say themselves.
+    /// Defaults for its requests.
     pub base: RequestSpec,
-    /// Whether the base's method was asked for; else a request with a body of its own is a POST.
+    /// Whether the base's method is configured. Otherwise a request with its own body is a POST.
     #[serde(default)]
     pub is_method_given: bool,
-    /// Whether a recorded session (HAR) is drawn from at random; else each connection replays it in its order, and an
-    /// open loop's arrivals go through it in its order. Other files are always drawn from.
+    /// Whether requests of a recorded session (HAR) are drawn at random. Otherwise each connection replays the session
+    /// in order, and arrivals of an open loop share one pass through it. Other files are always drawn at random.
     #[serde(default)]
     pub shuffle: bool,
 }
@@ -251,9 +253,9 @@ pub struct RequestFileSpec {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Body {
-    /// Text, in which templates are filled in.
+    /// Text with templates.
     Text(String),
-    /// Bytes as they are, in base64.
+    /// Literal bytes in base64.
     Base64(String),
 }
 
@@ -262,7 +264,7 @@ fn full_share() -> f64 {
 }
 
 impl ModelSpec {
-    /// An open loop of a constant rate.
+    /// An open loop with a constant rate.
     pub fn open(rate_per_s: f64, spacing: Spacing) -> Self {
         Self::Open { rate_per_s, rate_to_per_s: None, burst: None, spacing }
     }
@@ -275,7 +277,7 @@ impl Default for ModelSpec {
 }
 
 impl Default for RequestSpec {
-    /// `GET /` without any field.
+    /// `GET /` without any header field.
     fn default() -> Self {
         Self {
             method: "GET".into(),
@@ -290,7 +292,7 @@ impl Default for RequestSpec {
 }
 
 impl Default for LoadSpec {
-    /// A closed loop of ten seconds over one plain connection; where to and what for is still to be said.
+    /// A closed loop of ten seconds over one plain connection, without a target or requests.
     fn default() -> Self {
         Self {
             connect: String::new(),
@@ -327,7 +329,7 @@ impl Default for LoadSpec {
     }
 }
 
-/// Whether a load was not run before.
+/// Whether the load was not run before.
 fn is_first(attempt: &u32) -> bool {
     *attempt == 0
 }

@@ -1,11 +1,11 @@
-//! When a load starts, warms up, counts and ends; and the intervals that its series is cut into.
+//! Start, warm-up, sustained phase and end of a load, and the intervals of its series.
 
 use crate::recording::books::Phase;
 
 /// Length of an interval of the series.
 const INTERVAL_NS: u64 = 1_000_000_000;
 
-/// The times of a load on the monotonic clock, nanoseconds.
+/// The times of a load on the monotonic clock, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timeline {
     /// Start of the warm-up.
@@ -23,7 +23,7 @@ pub(crate) struct Timeline {
 pub(crate) struct Span {
     pub(crate) start_ns: u64,
     pub(crate) end_ns: u64,
-    /// Whether it lies in the sustained phase.
+    /// Whether it is in the sustained phase.
     pub(crate) sustained: bool,
 }
 
@@ -35,7 +35,7 @@ impl Timeline {
         Self { start_ns, sustain_ns, end_ns, drain_end_ns: end_ns.saturating_add(drain_ns) }
     }
 
-    /// Ends the phase at `end_ns`, if that is sooner, and drains for `drain_ns` at most.
+    /// Ends the phase early if `end_ns` is before its end, and drains for at most `drain_ns`.
     pub(crate) fn cut(&mut self, end_ns: u64, drain_ns: u64) {
         if end_ns < self.end_ns {
             self.end_ns = end_ns;
@@ -43,7 +43,7 @@ impl Timeline {
         }
     }
 
-    /// Puts the start of the sustained phase off, and with it its end, unless it is to end before anyway.
+    /// Postpones the start of the sustained phase and its end. An earlier fixed end stays.
     pub(crate) fn put_off(&mut self, sustain_ns: u64) {
         let by_ns = sustain_ns.saturating_sub(self.sustain_ns);
         if self.end_ns > self.sustain_ns {
@@ -59,12 +59,12 @@ impl Timeline {
         if intended_ns < self.sustain_ns { Phase::Warmup } else { Phase::Sustained }
     }
 
-    /// Whether a moment lies in the sustained phase.
+    /// Whether a time is in the sustained phase.
     pub(crate) fn sustained_at(&self, now_ns: u64) -> bool {
         now_ns >= self.sustain_ns && now_ns < self.end_ns
     }
 
-    /// The interval that starts at or before `now_ns` and ends after it.
+    /// The interval that contains `now_ns`.
     pub(crate) fn span_at(&self, now_ns: u64) -> Span {
         let (from_ns, to_ns, sustained) = if now_ns >= self.end_ns {
             (self.end_ns, u64::MAX, false)
@@ -85,7 +85,7 @@ mod tests {
     const S: u64 = 1_000_000_000;
 
     #[test]
-    fn intervals_never_span_the_borders_of_the_phase() {
+    fn intervals_never_cross_phase_boundaries() {
         let timeline = Timeline::new(100 * S, S * 3 / 2, Some(S * 5 / 4), 10 * S);
         let mut spans = Vec::new();
         let mut now = 100 * S;
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_off_keeps_its_length_and_an_early_end_stays() {
+    fn a_postponed_phase_keeps_its_length_and_an_early_end_stays() {
         let mut timeline = Timeline::new(0, 2 * S, Some(10 * S), S);
         timeline.put_off(3 * S);
         assert_eq!((timeline.sustain_ns, timeline.end_ns, timeline.drain_end_ns), (3 * S, 13 * S, 14 * S));

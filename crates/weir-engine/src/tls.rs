@@ -1,4 +1,4 @@
-//! TLS on a connection, by rustls: configurations are made once, sessions are fed by hand.
+//! TLS on a connection with rustls. Configurations are created once; sessions are driven without I/O.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::path::Path;
@@ -29,12 +29,12 @@ use names::Names;
 pub use rejection::CertificateRejection;
 use tickets::Tickets;
 
-/// Plaintext that is encrypted in one go; the socket takes about as much.
+/// Amount of plaintext that is encrypted at once; the socket accepts about as much.
 const CHUNK_BYTES: usize = 64 * 1024;
-/// Separates the choice of resuming sessions from other draws with the same seed.
+/// Separates the choice of session resumption from other random numbers of the same seed.
 const RESUME: u64 = 0x2545_f491_4f6c_dd1d;
 
-/// How TLS sessions are made; cheap to clone.
+/// Creates TLS sessions; cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct TlsClient {
     resuming: Arc<ClientConfig>,
@@ -50,19 +50,19 @@ pub(crate) struct TlsClient {
 #[derive(Debug)]
 pub(crate) struct Session {
     connection: ClientConnection,
-    /// The position of its name among the names.
+    /// The index of its server name.
     domain: u32,
-    /// Whether plaintext may wait that arrived together with the end of the handshake.
+    /// Whether plaintext may be pending that arrived together with the end of the handshake.
     has_early: bool,
     /// Whether the peer has sent close_notify.
     is_ended: bool,
 }
 
 impl TlsClient {
-    /// Reads the certificates that the specification names.
+    /// Reads the certificates of the specification.
     ///
     /// # Errors
-    /// When a file cannot be read or does not contain what is needed.
+    /// If a file cannot be read or lacks the required content.
     pub(crate) fn new(
         spec: &TlsSpec,
         protocol: ProtocolSpec,
@@ -107,7 +107,7 @@ impl TlsClient {
 }
 
 impl Session {
-    /// Continues the handshake until it waits for the peer (false) or is done (true). Reads through `sealed`.
+    /// Continues the handshake until it waits for the peer (false) or is complete (true). Reads through `sealed`.
     pub(crate) fn shake_hands(
         &mut self,
         socket: &mut Socket,
@@ -139,7 +139,7 @@ impl Session {
         }
     }
 
-    /// Returns the plaintext that arrived together with the end of the handshake, once: the server's first bytes may
+    /// Returns the plaintext that arrived together with the end of the handshake, once. The server's first bytes may
     /// arrive with its Finished, and the socket does not report them again.
     pub(crate) fn take_early(&mut self, plain: &mut [u8]) -> Result<usize, String> {
         match std::mem::take(&mut self.has_early) {
@@ -152,7 +152,7 @@ impl Session {
     pub(crate) fn decrypt(&mut self, mut sealed: &[u8], plain: &mut [u8]) -> Result<usize, String> {
         let mut bytes = 0;
         loop {
-            // Plaintext may wait before anything is taken; see `Session::take_early`.
+            // Plaintext may be pending before any input is used; see `Session::take_early`.
             loop {
                 match self.connection.reader().read(&mut plain[bytes..]) {
                     Ok(0) => {
@@ -171,14 +171,14 @@ impl Session {
         }
     }
 
-    /// Encrypts and writes what the socket takes; returns how much of `bytes` was taken.
+    /// Encrypts and writes as much as the socket accepts. Returns how much of `bytes` was used.
     #[inline]
     pub(crate) fn write(&mut self, socket: &mut Socket, bytes: &[u8]) -> io::Result<usize> {
         let mut taken = 0;
         loop {
             match self.flush(socket) {
                 Ok(true) if taken < bytes.len() => {}
-                // Taken bytes are reported first; the next call reports why the connection broke.
+                // Bytes that were used are reported first; the next call reports why the connection broke.
                 Err(error) if taken == 0 => return Err(error),
                 _ => return Ok(taken),
             }
@@ -187,7 +187,7 @@ impl Session {
         }
     }
 
-    /// Writes encrypted bytes; returns whether all of them are out.
+    /// Writes encrypted bytes; returns whether all of them were written.
     pub(crate) fn flush(&mut self, socket: &mut Socket) -> io::Result<bool> {
         while self.connection.wants_write() {
             match self.connection.write_tls(socket) {
@@ -201,14 +201,14 @@ impl Session {
         Ok(true)
     }
 
-    /// Sends close_notify, if the socket takes it.
+    /// Sends close_notify if the socket accepts it.
     pub(crate) fn say_goodbye(&mut self, socket: &mut Socket) {
         self.connection.send_close_notify();
         // The connection is closed in any case.
         let _ = self.flush(socket);
     }
 
-    /// The position of the name that it asked for among all names.
+    /// The index of its server name.
     #[inline]
     pub(crate) fn domain(&self) -> u32 {
         self.domain
@@ -229,8 +229,8 @@ impl Session {
         self.connection.alpn_protocol() == Some(b"h2")
     }
 
-    /// Version, cipher suite, key exchange and ALPN protocol as text. A resumed session of TLS 1.2 exchanges no keys,
-    /// so that part is missing there.
+    /// Version, cipher suite, key exchange and ALPN protocol as text. A resumed TLS 1.2 session has no key exchange, so
+    /// that part is missing.
     pub(crate) fn negotiated(&self) -> String {
         let (version, group) = match self.connection.protocol_version() {
             Some(rustls::ProtocolVersion::TLSv1_3) => {
@@ -245,7 +245,7 @@ impl Session {
         format!("{version} {}{group} {alpn}", suite.unwrap_or("unknown suite"))
     }
 
-    /// Takes some of the received bytes.
+    /// Uses some of the received bytes.
     fn take(&mut self, sealed: &mut &[u8]) -> Result<(), String> {
         self.connection.read_tls(sealed).map_err(|error| format!("TLS: {error}"))?;
         self.connection.process_new_packets().map_err(|error| said(&error))?;
@@ -253,7 +253,7 @@ impl Session {
     }
 }
 
-/// The library's message, without what differs from connection to connection.
+/// The library's message, without parts that differ between connections.
 fn said(error: &Error) -> String {
     if let Error::InvalidCertificate(error) = error
         && let Some(message) = rejection::message(error)
@@ -296,8 +296,8 @@ fn config(spec: &TlsSpec) -> Result<ClientConfig, EngineError> {
         .map_err(|error| invalid("key", format!("{}: {error}", key_path.display()), KEY_REMEDY))
 }
 
-/// AES-128 and X25519 first, as browsers offer them: servers that follow the client's order and those with their own
-/// then agree on the same ones, and compare.
+/// Offers AES-128 and X25519 first, like browsers. Servers with the client's order and servers with their own order
+/// then agree on the same ones, and results compare.
 fn provider() -> CryptoProvider {
     let mut provider = aws_lc_rs::default_provider();
     let is_first = |suite: CipherSuite| {
@@ -361,7 +361,7 @@ fn invalid(field: &'static str, message: impl Into<String>, remedy: &str) -> Eng
     EngineError::Invalid(Problem::new(message, remedy).at(field))
 }
 
-/// Accepts every certificate: whoever measures a server of their own knows its identity.
+/// Accepts every certificate: users who measure their own server already trust it.
 #[derive(Debug)]
 struct AnyCertificate(Arc<CryptoProvider>);
 

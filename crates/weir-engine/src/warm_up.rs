@@ -10,7 +10,7 @@ use settle::has_settled;
 /// Slots of the configured warm-up; each gives one observation.
 const SLOTS: u64 = 100;
 
-/// Set once a worker has entered the sustained phase; no clock reaches this bit.
+/// Set when a worker has entered the sustained phase; no clock reaches this bit.
 const REACHED: u64 = 1 << 63;
 
 /// The start of the sustained phase while it may still move, and the latencies of the warm-up.
@@ -25,7 +25,7 @@ pub(crate) struct WarmUp {
     meters: Vec<Arc<Meter>>,
 }
 
-/// One worker's latencies over the warm-up. Only that worker writes.
+/// One worker's latencies during the warm-up. Only that worker writes.
 #[derive(Debug)]
 pub(crate) struct Meter {
     start_ns: u64,
@@ -40,7 +40,7 @@ struct Slot {
 }
 
 impl WarmUp {
-    /// A warm-up from `start_ns` of `asked_ns` at least and `most_ns` at most; `None` if it cannot be extended.
+    /// A warm-up from `start_ns` of at least `asked_ns` and at most `most_ns`; `None` if it cannot be extended.
     pub(crate) fn new(start_ns: u64, asked_ns: u64, most_ns: u64, workers: u32) -> Option<Arc<Self>> {
         let slot_ns = asked_ns / SLOTS;
         if slot_ns == 0 || most_ns <= asked_ns {
@@ -60,7 +60,7 @@ impl WarmUp {
         Arc::clone(&self.meters[worker as usize])
     }
 
-    /// Whether latencies have settled, by the slots that have ended before `now_ns`.
+    /// Whether latencies have settled, by the slots that ended before `now_ns`.
     pub(crate) fn has_settled(&self, now_ns: u64) -> bool {
         let Some(first) = self.meters.first() else { return true };
         let ended =
@@ -89,7 +89,7 @@ impl WarmUp {
         self.sustain_ns.compare_exchange(sustain_ns, later_ns, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// A worker reaches `sustain_ns`: fixes the start from then on, or returns the time to which it was postponed.
+    /// A worker reaches `sustain_ns`: fixes the start there, or returns the time to which it was postponed.
     pub(crate) fn reach(&self, sustain_ns: u64) -> Result<(), u64> {
         let reached = self.sustain_ns.compare_exchange(
             sustain_ns,
@@ -106,12 +106,12 @@ impl WarmUp {
 }
 
 impl Meter {
-    /// A request was answered.
+    /// Records the latency of a response.
     #[inline]
     pub(crate) fn answered(&self, came_ns: u64, latency_ns: u64) {
         let slot = came_ns.saturating_sub(self.start_ns) / self.slot_ns;
         let Some(slot) = self.slots.get(slot as usize) else { return };
-        // Nobody else writes, so no lock is needed.
+        // There is one writer, so no lock is needed.
         slot.count.store(slot.count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         slot.sum_ns.store(slot.sum_ns.load(Ordering::Relaxed).saturating_add(latency_ns), Ordering::Relaxed);
     }
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_put_off_by_halves_up_to_the_most() {
+    fn a_warm_up_is_extended_by_halves_up_to_its_maximum() {
         let warm_up = warm_up();
         assert_eq!(warm_up.later_ns(1_100 * MS), Some(1_150 * MS));
         assert_eq!(warm_up.later_ns(1_200 * MS), Some(1_230 * MS));
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn who_gets_there_first_fixes_it_for_all() {
+    fn the_first_worker_fixes_the_start_for_all() {
         let warm_up = warm_up();
         assert!(warm_up.put_off(1_100 * MS, 1_150 * MS));
         assert_eq!(warm_up.reach(1_100 * MS), Err(1_150 * MS), "it has not heard yet");
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_all_workers_saw_is_one_series() {
+    fn latencies_of_all_workers_form_one_series() {
         let warm_up = warm_up();
         let meters = [warm_up.meter(0), warm_up.meter(1)];
         meters[0].answered(1_000 * MS, 10);
@@ -160,11 +160,11 @@ mod tests {
     }
 
     #[test]
-    fn slots_that_have_not_ended_are_not_looked_at() {
+    fn slots_that_have_not_ended_are_ignored() {
         let warm_up = warm_up();
         let meter = warm_up.meter(0);
         for slot in 0..100 {
-            // Latencies that keep growing.
+            // Latencies that grow all the time.
             meter.answered(1_000 * MS + slot * MS, 1_000 + slot * 100);
         }
         assert!(!warm_up.has_settled(1_090 * MS));

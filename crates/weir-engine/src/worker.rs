@@ -1,4 +1,4 @@
-//! One worker's loop: connect, then take what is due, read what is ready, write, record.
+//! One worker's loop: connect, start due requests, read, write, record.
 
 mod connections;
 mod http1;
@@ -27,62 +27,62 @@ use connections::Net;
 pub(crate) use http2::Http2Books;
 pub(crate) use report::{Said, TlsBooks, WorkerReport};
 
-/// Reads from one connection before the others have their turn.
+/// Reads from one connection before other connections are served.
 const READS_MAX: usize = 8;
-/// Requests started in one go before what is ready is read again.
+/// Requests that are started before the worker reads again.
 const STARTS_MAX: usize = 64;
-/// Drain after an early end.
+/// Maximum drain after an early end.
 pub(crate) const EARLY_DRAIN_NS: u64 = 1_000_000_000;
-/// Tokens of the poll that no connection has.
+/// Poll token that no connection uses.
 const ALARM_TOKEN: u64 = u64::MAX;
 const TIMER_TOKEN: u64 = u64::MAX - 1;
 
-/// What a worker tells the coordinator.
+/// A message from a worker to the coordinator.
 #[derive(Debug)]
 pub(crate) enum Event {
     /// Every connection is open, or its first attempt has failed.
     Connected,
     /// An interval has ended.
     Interval(Box<Interval>),
-    /// All is over.
+    /// The worker has ended.
     Ended(Box<WorkerReport>),
 }
 
-/// What a worker needs.
+/// The inputs of a worker.
 pub(crate) struct WorkerPlan {
     pub(crate) worker: u32,
     pub(crate) connections: usize,
-    /// How many of them are in use from the start; the others are opened when their time comes.
+    /// Number of connections in use from the start; the others are opened later.
     pub(crate) connections_first: usize,
     pub(crate) protocol: ProtocolSpec,
-    /// Places for requests in flight on each connection.
+    /// Maximum in-flight requests per connection.
     pub(crate) streams: u32,
     pub(crate) dialing: Dialing,
     pub(crate) requests: RequestSource,
-    /// Whether the requests of TLS connections have the domains of these.
+    /// Whether TLS connections have domains, which their requests then use.
     pub(crate) has_domains: bool,
     pub(crate) requests_per_connection: Option<u64>,
-    /// Where an early end of the load is announced, on the monotonic clock; 0 while there is none.
+    /// Time of an announced early end on the monotonic clock; 0 while there is none.
     pub(crate) early_end_ns: Arc<AtomicU64>,
     pub(crate) timeout_ns: u64,
-    /// Whether it waits by spinning.
+    /// Whether the worker busy-waits.
     pub(crate) spin: bool,
     pub(crate) events: Sender<(u32, Event)>,
-    /// Comes once all workers are connected.
+    /// Received once all workers are connected.
     pub(crate) start: Receiver<Flow>,
 }
 
 /// Runs a worker to its end.
 ///
 /// # Errors
-/// When no file descriptor is left for the timers.
+/// If no file descriptor is left for the timers.
 pub(crate) fn work(plan: WorkerPlan) -> std::io::Result<()> {
     let poll = Poll::new()?;
     let mut net = Net::new(&plan, poll);
     let mut timer = Timer::new(&net.poll, TIMER_TOKEN)?;
     let alarms = Alarms::new(&net.poll, ALARM_TOKEN)?;
     net.connect_first(&mut timer, || plan.early_end_ns.load(Ordering::Acquire) != 0);
-    // The coordinator is gone when it gave up; then there is nothing to do.
+    // The coordinator ends early if it gave up; then the worker has nothing to do.
     if plan.events.send((plan.worker, Event::Connected)).is_err() {
         return Ok(());
     }
@@ -111,13 +111,13 @@ pub(crate) fn work(plan: WorkerPlan) -> std::io::Result<()> {
     };
     worker.adopt_connections();
     if worker.wait_for_start() {
-        // Bytes that arrived in the meantime are no response either.
+        // Bytes that arrived in the meantime do not belong to a response either.
         let ready = worker.net.poll.now();
         worker.serve_ready(ready, mono_ns());
         worker.run(plan.worker, &plan.events);
     }
     let report = worker.finish();
-    // As above.
+    // See above: the coordinator may have ended.
     let _ = plan.events.send((plan.worker, Event::Ended(Box::new(report))));
     Ok(())
 }
@@ -129,22 +129,22 @@ struct Worker {
     flow: Flow,
     protocol: ProtocolSpec,
     requests: RequestSource,
-    /// Where requests are rendered that are not the same each time.
+    /// Buffer for requests that are not static.
     scratch: Vec<u8>,
     rendered: Http2Request,
-    /// HTTP/2 connections that have something to write.
+    /// HTTP/2 connections that need a write.
     dirty: Vec<usize>,
-    /// Connections that have more to read than one turn takes.
+    /// Connections with more to read than one turn allows.
     again: Vec<usize>,
     expired: Vec<usize>,
-    /// Responses of which a part has come.
+    /// Number of partial responses.
     partial: usize,
     pace: Pace,
-    /// Up to where alarms were set for arrivals.
+    /// Time up to which alarms are set for arrivals.
     covered_ns: u64,
-    /// Answers whose arrival the kernel did not note, though it was asked to.
+    /// Responses without a kernel timestamp although timestamps are enabled.
     stamps_missed: u32,
-    /// From the monotonic to the real-time clock.
+    /// Offset from the monotonic to the real-time clock.
     realtime_offset_ns: u64,
     usage: PhaseUsage,
     early_end_ns: Arc<AtomicU64>,
@@ -152,18 +152,17 @@ struct Worker {
     spin: bool,
 }
 
-/// What bytes came to.
+/// The result of processing received bytes.
 enum Taken {
     More,
-    /// A whole response, taken at this time; the connection goes on.
+    /// A complete response, processed at this time; the connection stays open.
     Whole(u64),
     /// The connection is down.
     Down,
 }
 
 impl Worker {
-    /// The loop. Every turn is bounded: what is due is started, what is ready is read once, then the kernel is asked
-    /// anew.
+    /// The loop. Every turn is limited: start what is due, read what is ready once, then poll again.
     fn run(&mut self, worker: u32, events: &Sender<(u32, Event)>) {
         loop {
             let ready = self.wait();
@@ -177,7 +176,7 @@ impl Worker {
             }
             if self.flow.has_finished_intervals() {
                 for interval in self.flow.take_finished_intervals() {
-                    // A coordinator that is gone needs no series any more.
+                    // If the coordinator has ended, the series is no longer needed.
                     let _ = events.send((worker, Event::Interval(Box::new(interval))));
                 }
             }
@@ -187,7 +186,7 @@ impl Worker {
         }
     }
 
-    /// Serves the connections that the kernel reported, and those that had more than their turn took.
+    /// Serves the connections that the kernel reported, and those with bytes left from their last turn.
     fn serve_ready(&mut self, ready: usize, now_ns: u64) {
         for place in std::mem::take(&mut self.again) {
             self.serve(place, true);
@@ -217,7 +216,7 @@ impl Worker {
         }
     }
 
-    /// Starts what is due, as far as places are free.
+    /// Starts due requests while slots are free.
     #[inline]
     fn start_due(&mut self, mut now_ns: u64) {
         for _ in 0..STARTS_MAX {
@@ -243,7 +242,7 @@ impl Worker {
 
     fn write_on(&mut self, place: usize) {
         if self.net.connections[place].link.flush().is_err() {
-            // How it ended shows when it is read.
+            // The next read shows how it ended.
             return self.again.push(place);
         }
         match self.protocol {
@@ -252,7 +251,7 @@ impl Worker {
         }
     }
 
-    /// Takes bytes that were read on a connection; none where TLS had something to tell for itself.
+    /// Processes bytes that were read on a connection. The length is 0 if only TLS itself received data.
     #[inline]
     fn take(&mut self, place: usize, bytes: usize, stamp_ns: Option<u64>) -> Taken {
         if bytes == 0 {
@@ -265,7 +264,7 @@ impl Worker {
         }
     }
 
-    /// The peer has closed; `came_ns` is when the last that came before it did.
+    /// The peer closed the connection; `came_ns` is when the last bytes before it arrived.
     fn closed(&mut self, place: usize, now_ns: u64, came_ns: u64) {
         match self.protocol {
             ProtocolSpec::Http1 => self.closed_http1(place, now_ns, came_ns),
@@ -273,13 +272,12 @@ impl Worker {
         }
     }
 
-    /// Reads what has come on a connection, then starts what is due. Where the peer has ended, it is read until that
-    /// shows.
+    /// Reads from a connection, then starts what is due. If the peer has closed, it reads until the close.
     #[inline]
     fn serve(&mut self, place: usize, is_ended: bool) {
         let connection = &self.net.connections[place];
         if !connection.link.is_up() || connection.is_opening() {
-            // It was reported, or deferred, before it was reopened.
+            // The event is from before the reconnect.
             return;
         }
         let (mut freed_ns, mut last_stamp_ns) = (None, None);
@@ -306,7 +304,7 @@ impl Worker {
                 }
                 Read::Closed => {
                     let now_ns = mono_ns();
-                    // The kernel notes no time for a close; one that came with the answer was no later.
+                    // The kernel does not timestamp a close; a close together with the response was no later than it.
                     let came_ns = last_stamp_ns.map_or(now_ns, |stamp| self.came_ns(Some(stamp), now_ns));
                     return self.closed(place, now_ns, came_ns);
                 }
@@ -316,8 +314,7 @@ impl Worker {
                 }
             }
         }
-        // Only now, when all was read: a close that came along with the response is seen before the next request
-        // would go out on a dead connection.
+        // Only after all reads: a close that arrived with the response must be seen before the next request is sent.
         if let Some(now_ns) = freed_ns {
             self.start_due(now_ns);
         }
@@ -326,18 +323,19 @@ impl Worker {
         }
     }
 
-    /// When bytes came: by the kernel's note where there is one that can be, else now.
+    /// Arrival time of bytes: the kernel timestamp if it is plausible, otherwise now.
     #[inline]
     fn came_ns(&mut self, stamp_ns: Option<u64>, now_ns: u64) -> u64 {
         match stamp_ns {
-            // A clock that was set meanwhile gives times in the future, or long gone by; ticks mend the offset.
+            // If the clock was set meanwhile, timestamps are in the future or far in the past. Ticks correct the
+            // offset.
             Some(real_ns) => {
                 let came_ns = real_ns.saturating_sub(self.realtime_offset_ns);
                 if came_ns <= now_ns && now_ns - came_ns < STAMP_AGE_NS_MAX { came_ns } else { now_ns }
             }
             None => {
-                // The kernel begins to note times a little after it is asked to; where it never does, answers must not
-                // be left lying.
+                // The kernel starts to timestamp a little after the request to do so. If it never does, reads must not
+                // be deferred.
                 self.stamps_missed += u32::from(self.net.is_stamped);
                 self.net.is_stamped &= self.stamps_missed < STAMPS_MISSED_MAX;
                 now_ns
@@ -345,7 +343,7 @@ impl Worker {
         }
     }
 
-    /// What is done every 10 ms.
+    /// Runs every 10 ms.
     fn tick(&mut self, now_ns: u64) {
         self.realtime_offset_ns = realtime_offset_ns();
         self.heed_early_end();
@@ -359,7 +357,7 @@ impl Worker {
         self.mend_connections(now_ns);
     }
 
-    /// Ends the load early, if that is announced; returns whether it is.
+    /// Ends the load early if an early end is announced; returns whether it is.
     fn heed_early_end(&mut self) -> bool {
         let end_ns = self.early_end_ns.load(Ordering::Acquire);
         if end_ns != 0 {
@@ -383,10 +381,10 @@ impl Worker {
     }
 }
 
-/// Bytes are not read later than this after they came, unless the thread was kept from its CPU for that long.
+/// Maximum time from the arrival of bytes to the read, unless the thread had no CPU for that long.
 const STAMP_AGE_NS_MAX: u64 = 1_000_000_000;
 
-/// Answers without a time, after which none is expected any more.
+/// After this number of responses without a timestamp, none is expected.
 const STAMPS_MISSED_MAX: u32 = 1_000;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The columns of the table, in their order; `docs/export.md` describes each.
+//! The columns of the table, in their order, each with its meaning for the reference.
 
 mod part;
 
@@ -11,10 +11,12 @@ use weir_results::{
 use crate::entry::{Entry, Set, sum};
 use crate::table::{Kind, Value};
 
-/// A column: its name, its kind, and its value in a row.
+/// A column: its name, kind and meaning, and its value in a row.
 pub(crate) struct Column {
     pub(crate) name: String,
     pub(crate) kind: Kind,
+    /// A sentence.
+    pub(crate) meaning: String,
     pub(crate) value: Box<dyn Fn(&Entry<'_>) -> Value>,
 }
 
@@ -22,16 +24,32 @@ pub(crate) struct Column {
 type Named<T, V> = (&'static str, fn(&T) -> V);
 
 impl Column {
-    pub(crate) fn integer(name: impl Into<String>, of: impl Fn(&Entry<'_>) -> Option<u64> + 'static) -> Self {
-        Self { name: name.into(), kind: Kind::Integer, value: Box::new(move |entry| of(entry).into()) }
+    pub(crate) fn integer(
+        name: impl Into<String>,
+        meaning: impl Into<String>,
+        of: impl Fn(&Entry<'_>) -> Option<u64> + 'static,
+    ) -> Self {
+        Self::new(name.into(), Kind::Integer, meaning.into(), move |entry| of(entry).into())
     }
 
-    pub(crate) fn float(name: impl Into<String>, of: impl Fn(&Entry<'_>) -> Option<f64> + 'static) -> Self {
-        Self { name: name.into(), kind: Kind::Float, value: Box::new(move |entry| of(entry).into()) }
+    pub(crate) fn float(
+        name: impl Into<String>,
+        meaning: impl Into<String>,
+        of: impl Fn(&Entry<'_>) -> Option<f64> + 'static,
+    ) -> Self {
+        Self::new(name.into(), Kind::Float, meaning.into(), move |entry| of(entry).into())
     }
 
-    pub(crate) fn text(name: impl Into<String>, of: impl Fn(&Entry<'_>) -> Option<String> + 'static) -> Self {
-        Self { name: name.into(), kind: Kind::Text, value: Box::new(move |entry| of(entry).into()) }
+    pub(crate) fn text(
+        name: impl Into<String>,
+        meaning: impl Into<String>,
+        of: impl Fn(&Entry<'_>) -> Option<String> + 'static,
+    ) -> Self {
+        Self::new(name.into(), Kind::Text, meaning.into(), move |entry| of(entry).into())
+    }
+
+    fn new(name: String, kind: Kind, meaning: String, value: impl Fn(&Entry<'_>) -> Value + 'static) -> Self {
+        Self { name, kind, meaning, value: Box::new(value) }
     }
 }
 
@@ -39,20 +57,38 @@ impl Column {
 pub(crate) fn columns() -> Vec<Column> {
     let mut columns = identity();
     columns.extend(load());
-    columns.extend(books("requests", |entry| entry.requests().copied()));
-    columns.push(Column::float("error_share", |entry| entry.requests()?.error_share()));
-    columns.push(of_result("rate_per_s", |result| result.rate_per_s));
-    columns.extend(times("latency_ns", |entry| entry.latency()));
-    columns.extend(times("service_time_ns", |entry| Some(entry.result()?.service_time_ns)));
-    columns.extend(times("lateness_ns", |entry| entry.result()?.lateness_ns));
+    columns.extend(books("requests", "sustained phase", |entry| entry.requests().copied()));
+    columns.push(Column::float(
+        "error_share",
+        "(unexpected + failed + timed_out + dropped) / scheduled.",
+        |entry| entry.requests()?.error_share(),
+    ));
+    columns.push(of_result(
+        "rate_per_s",
+        "Complete responses within the sustained phase, per second; missing for routes.",
+        |result| result.rate_per_s,
+    ));
+    columns.extend(times("latency_ns", "latency", |entry| entry.latency()));
+    columns.extend(times("service_time_ns", "service time", |entry| Some(entry.result()?.service_time_ns)));
+    columns.extend(times("lateness_ns", "lateness", |entry| entry.result()?.lateness_ns));
     columns.extend(answers());
     columns.extend(verdicts());
     columns.extend(bounds());
-    columns.push(Column::float("cpu_us_per_request", |entry| entry.whole()?.cpu_us_per_request));
+    columns.push(Column::float(
+        "cpu_us_per_request",
+        "CPU time of the data plane per completed request, microseconds; missing for `direct`.",
+        |entry| entry.whole()?.cpu_us_per_request,
+    ));
     columns.extend(part::columns());
     columns.extend(host());
-    columns.extend(books("whole", |entry| Some(entry.whole()?.record.whole)));
-    columns.push(Column::integer("whole_uncertain", |entry| Some(entry.whole()?.record.whole_uncertain)));
+    columns.extend(books("whole", "whole load, with warm-up and drain", |entry| {
+        Some(entry.whole()?.record.whole)
+    }));
+    columns.push(Column::integer(
+        "whole_uncertain",
+        "Sent requests of which weir cannot tell whether they arrived.",
+        |entry| Some(entry.whole()?.record.whole_uncertain),
+    ));
     columns.extend(counters());
     columns.extend(generator());
     columns
@@ -61,19 +97,37 @@ pub(crate) fn columns() -> Vec<Column> {
 /// Which row it is.
 fn identity() -> Vec<Column> {
     vec![
-        Column::text("run", |entry| Some(entry.run.id.clone())),
-        Column::text("scenario", |entry| Some(entry.run.name.clone())),
-        Column::integer("cell", |entry| Some(entry.cell.key.index.into())),
-        Column::text("gateway", |entry| Some(entry.cell.key.gateway.clone())),
-        Column::integer("repeat", |entry| Some(entry.cell.key.repeat.into())),
-        Column::integer("started_unix_ms", |entry| Some(entry.cell.started_unix_ms)),
-        Column::integer("ended_unix_ms", |entry| Some(entry.cell.ended_unix_ms)),
-        Column::text("outcome", |entry| {
+        Column::text("run", "ID of the run.", |entry| Some(entry.run.id.clone())),
+        Column::text("scenario", "Name of the scenario.", |entry| Some(entry.run.name.clone())),
+        Column::integer(
+            "cell",
+            "Index of the cell in the plan, from 0; `--cell` and the report count from 1.",
+            |entry| Some(entry.cell.key.index.into()),
+        ),
+        Column::text(
+            "gateway",
+            "Name of the gateway in the scenario; `direct` is the baseline without a gateway, `control` the positive control.",
+            |entry| Some(entry.cell.key.gateway.clone()),
+        ),
+        Column::integer("repeat", "Repeat, from 0.", |entry| Some(entry.cell.key.repeat.into())),
+        Column::integer("started_unix_ms", "Start of the cell, milliseconds since 1970.", |entry| {
+            Some(entry.cell.started_unix_ms)
+        }),
+        Column::integer("ended_unix_ms", "End of the cell, milliseconds since 1970.", |entry| {
+            Some(entry.cell.ended_unix_ms)
+        }),
+        Column::text("outcome", "`measured` or `failed`.", |entry| {
             Some(if failure(entry).is_some() { "failed" } else { "measured" }.into())
         }),
-        Column::text("failure_cause", |entry| Some(failure(entry)?[0].clone())),
-        Column::text("failure_message", |entry| Some(failure(entry)?[1].clone())),
-        Column::text("failure_remedy", |entry| Some(failure(entry)?[2].clone())),
+        Column::text("failure_cause", "Why the cell failed, as a word.", |entry| {
+            Some(failure(entry)?[0].clone())
+        }),
+        Column::text("failure_message", "Why the cell failed, as a sentence.", |entry| {
+            Some(failure(entry)?[1].clone())
+        }),
+        Column::text("failure_remedy", "What to do about the failure.", |entry| {
+            Some(failure(entry)?[2].clone())
+        }),
     ]
 }
 
@@ -88,77 +142,103 @@ fn failure<'a>(entry: &Entry<'a>) -> Option<[&'a String; 3]> {
 /// Which load, and what of it.
 fn load() -> Vec<Column> {
     vec![
-        Column::text("load", |entry| Some(entry.measurement()?.load.clone())),
-        Column::integer("trial", |entry| Some(entry.measurement()?.trial.as_ref()?.number.into())),
-        Column::text("set", |entry| {
-            let set = match entry.set()? {
-                Set::Load => "load",
-                Set::Step(..) => "step",
-                Set::Route(_) => "route",
-            };
-            Some(set.into())
+        Column::text("load", "Name of the load in the scenario.", |entry| {
+            Some(entry.measurement()?.load.clone())
         }),
-        Column::integer("step", |entry| match entry.set()? {
+        Column::integer(
+            "trial",
+            "Number of the trial, from 1, if the load is a search for the capacity.",
+            |entry| Some(entry.measurement()?.trial.as_ref()?.number.into()),
+        ),
+        Column::text(
+            "set",
+            "What the row is about: `load`, `step` or `route`; missing for a failed cell.",
+            |entry| {
+                let set = match entry.set()? {
+                    Set::Load => "load",
+                    Set::Step(..) => "step",
+                    Set::Route(_) => "route",
+                };
+                Some(set.into())
+            },
+        ),
+        Column::integer("step", "Step of the load, from 0.", |entry| match entry.set()? {
             Set::Step(index, _) => Some(index as u64),
             _ => None,
         }),
-        Column::text("route", |entry| match entry.set()? {
+        Column::text("route", "Route of the load.", |entry| match entry.set()? {
             Set::Route(route) => Some(route.name.clone()),
             _ => None,
         }),
-        Column::text("model", |entry| {
+        Column::text("model", "`closed` or `open` loop.", |entry| {
             let model = match entry.measurement()?.record.result.model {
                 ArrivalModel::Closed => "closed",
                 ArrivalModel::Open => "open",
             };
             Some(model.into())
         }),
-        Column::text("protocol", |entry| {
+        Column::text("protocol", "`HTTP/1.1` or `HTTP/2`.", |entry| {
             let protocol = match entry.measurement()?.record.result.protocol {
                 Protocol::Http1 => "HTTP/1.1",
                 Protocol::Http2 => "HTTP/2",
             };
             Some(protocol.into())
         }),
-        Column::integer("connections", |entry| match entry.set()? {
+        Column::integer("connections", "Connections of the load or step.", |entry| match entry.set()? {
             Set::Load => Some(entry.measurement()?.connections.into()),
             Set::Step(_, step) => Some(step.connections.into()),
             Set::Route(_) => None,
         }),
-        Column::float("asked_rate_per_s", |entry| match entry.set()? {
-            Set::Load => entry.measurement()?.rate_per_s,
-            Set::Step(_, step) => step.rate_per_s,
-            Set::Route(_) => None,
+        Column::float("asked_rate_per_s", "Arrival rate of the scenario; missing in closed loop.", |entry| {
+            match entry.set()? {
+                Set::Load => entry.measurement()?.rate_per_s,
+                Set::Step(_, step) => step.rate_per_s,
+                Set::Route(_) => None,
+            }
         }),
-        of_result("duration_s", |result| result.duration_s),
+        of_result("duration_s", "Length of the sustained phase, seconds.", |result| result.duration_s),
     ]
 }
 
 /// A column of figures that loads and steps have.
-fn of_result(name: &str, of: fn(&LoadResult) -> f64) -> Column {
-    Column::float(name, move |entry| entry.result().map(of))
+fn of_result(name: &str, meaning: &str, of: fn(&LoadResult) -> f64) -> Column {
+    Column::float(name, meaning, move |entry| entry.result().map(of))
 }
 
-/// A column for each line of the books.
-fn books(prefix: &str, requests: fn(&Entry<'_>) -> Option<Requests>) -> Vec<Column> {
-    const LINES: [Named<Requests, u64>; 8] = [
-        ("scheduled", |books| books.scheduled),
-        ("sent", |books| books.sent),
-        ("completed", |books| books.completed),
-        ("unexpected", |books| books.unexpected),
-        ("failed", |books| books.failed),
-        ("timed_out", |books| books.timed_out),
-        ("dropped", |books| books.dropped),
-        ("in_flight", |books| books.in_flight),
+/// One of the counts of requests.
+type CountOf = fn(&Requests) -> u64;
+
+/// A column for each line of the books of `phase`.
+fn books(prefix: &str, phase: &str, requests: fn(&Entry<'_>) -> Option<Requests>) -> Vec<Column> {
+    const LINES: [(&str, &str, CountOf); 8] = [
+        ("scheduled", "Requests due: completed + failed + timed_out + dropped + in_flight", |books| {
+            books.scheduled
+        }),
+        ("sent", "Requests sent", |books| books.sent),
+        ("completed", "Complete responses, with any status", |books| books.completed),
+        (
+            "unexpected",
+            "Of the completed responses, those with status 400 or above or a failed check",
+            |books| books.unexpected,
+        ),
+        (
+            "failed",
+            "Requests without a complete response: the connection broke, or the response was malformed",
+            |books| books.failed,
+        ),
+        ("timed_out", "Requests that were sent and not answered before the timeout", |books| books.timed_out),
+        ("dropped", "Requests that could not be sent before the timeout", |books| books.dropped),
+        ("in_flight", "Requests neither answered nor given up when the drain ended", |books| books.in_flight),
     ];
-    let column = |(name, of): Named<Requests, u64>| {
-        Column::integer(format!("{prefix}_{name}"), move |entry| requests(entry).as_ref().map(of))
+    let column = |(name, meaning, of): (&str, &str, fn(&Requests) -> u64)| {
+        let meaning = format!("{meaning}; {phase}.");
+        Column::integer(format!("{prefix}_{name}"), meaning, move |entry| requests(entry).as_ref().map(of))
     };
     LINES.into_iter().map(column).collect()
 }
 
-/// A column for each quantile, and the moments.
-fn times(prefix: &str, times: fn(&Entry<'_>) -> Option<TimesNs>) -> Vec<Column> {
+/// A column for each quantile of `what`, and the moments.
+fn times(prefix: &str, what: &str, times: fn(&Entry<'_>) -> Option<TimesNs>) -> Vec<Column> {
     const QUANTILES: [Named<TimesNs, Option<u64>>; 12] = [
         ("min", |times| times.min),
         ("p50", |times| times.p50),
@@ -174,36 +254,65 @@ fn times(prefix: &str, times: fn(&Entry<'_>) -> Option<TimesNs>) -> Vec<Column> 
         ("max", |times| times.max),
     ];
     let moments = [
-        Column::float(format!("{prefix}_mean"), move |entry| times(entry)?.mean),
-        Column::float(format!("{prefix}_stddev"), move |entry| times(entry)?.stddev),
+        Column::float(format!("{prefix}_mean"), format!("Mean {what}, nanoseconds."), move |entry| {
+            times(entry)?.mean
+        }),
+        Column::float(
+            format!("{prefix}_stddev"),
+            format!("Standard deviation of the {what}, nanoseconds."),
+            move |entry| times(entry)?.stddev,
+        ),
     ];
     let quantile = |(name, of): Named<TimesNs, Option<u64>>| {
-        Column::integer(format!("{prefix}_{name}"), move |entry| times(entry).as_ref().and_then(of))
+        let meaning = format!("{} {what}, nanoseconds.", quantile_in_words(name));
+        Column::integer(format!("{prefix}_{name}"), meaning, move |entry| times(entry).as_ref().and_then(of))
     };
     moments.into_iter().chain(QUANTILES.into_iter().map(quantile)).collect()
+}
+
+/// `p999` as `99.9th percentile of the`.
+fn quantile_in_words(name: &str) -> String {
+    match (name, name.trim_start_matches('p').split_at_checked(2)) {
+        ("min", _) => "Minimum".to_owned(),
+        ("max", _) => "Maximum".to_owned(),
+        ("p50", _) => "Median".to_owned(),
+        (_, Some((whole, ""))) => format!("{whole}th percentile of the"),
+        (_, Some((whole, tenths))) => format!("{whole}.{tenths}th percentile of the"),
+        (name, None) => name.to_owned(),
+    }
 }
 
 /// Bytes, statuses, errors, TLS and HTTP/2.
 fn answers() -> Vec<Column> {
     let mut columns = vec![
-        Column::integer("bytes_sent", |entry| Some(entry.result()?.bytes.sent)),
-        Column::integer("bytes_received", |entry| Some(entry.result()?.bytes.received)),
+        Column::integer("bytes_sent", "Bytes sent on the wire in the sustained phase.", |entry| {
+            Some(entry.result()?.bytes.sent)
+        }),
+        Column::integer("bytes_received", "Bytes received on the wire in the sustained phase.", |entry| {
+            Some(entry.result()?.bytes.received)
+        }),
     ];
     columns.extend((1..=5).map(|class| {
-        Column::integer(format!("status_{class}xx"), move |entry| Some(responses(entry.result()?, class)))
+        let meaning = format!("Completed responses with status {class}00 to {class}99.");
+        Column::integer(format!("status_{class}xx"), meaning, move |entry| {
+            Some(responses(entry.result()?, class))
+        })
     }));
     columns.extend(Errors::default().by_cause().into_iter().enumerate().map(|(at, (name, _))| {
-        Column::integer(format!("errors_{name}"), move |entry| Some(entry.result()?.errors.by_cause()[at].1))
+        let meaning = format!("Failures with the cause `{name}`, including attempts to connect.");
+        Column::integer(format!("errors_{name}"), meaning, move |entry| {
+            Some(entry.result()?.errors.by_cause()[at].1)
+        })
     }));
     columns.extend([
-        Column::integer("tls_handshakes", |entry| Some(entry.result()?.tls.as_ref()?.handshakes)),
-        Column::integer("tls_resumed", |entry| Some(entry.result()?.tls.as_ref()?.resumed)),
-        Column::integer("tls_failed", |entry| Some(entry.result()?.tls.as_ref()?.failed)),
-        Column::integer("tls_handshake_ns_p50", |entry| entry.result()?.tls.as_ref()?.handshake_ns.p50),
-        Column::integer("tls_handshake_ns_p99", |entry| entry.result()?.tls.as_ref()?.handshake_ns.p99),
-        Column::integer("http2_goaways", |entry| Some(entry.result()?.http2?.goaways)),
-        Column::integer("http2_sent_again", |entry| Some(entry.result()?.http2?.sent_again)),
-        Column::integer("http2_streams_reset", |entry| Some(entry.result()?.http2?.streams_reset)),
+        Column::integer("tls_handshakes", "TLS handshakes of the whole load; missing without TLS.", |entry| Some(entry.result()?.tls.as_ref()?.handshakes)),
+        Column::integer("tls_resumed", "TLS handshakes of the whole load that resumed a session.", |entry| Some(entry.result()?.tls.as_ref()?.resumed)),
+        Column::integer("tls_failed", "Failed TLS handshakes of the whole load.", |entry| Some(entry.result()?.tls.as_ref()?.failed)),
+        Column::integer("tls_handshake_ns_p50", "Median time from the TCP connection to the finished handshake, of connections opened under load if there are any.", |entry| entry.result()?.tls.as_ref()?.handshake_ns.p50),
+        Column::integer("tls_handshake_ns_p99", "99th percentile of that time.", |entry| entry.result()?.tls.as_ref()?.handshake_ns.p99),
+        Column::integer("http2_goaways", "GOAWAY frames received in the whole load; missing over HTTP/1.1.", |entry| Some(entry.result()?.http2?.goaways)),
+        Column::integer("http2_sent_again", "Requests that a GOAWAY left unprocessed and the generator sent again; whole load; missing over HTTP/1.1.", |entry| Some(entry.result()?.http2?.sent_again)),
+        Column::integer("http2_streams_reset", "Streams that the peer reset or refused in the whole load; missing over HTTP/1.1.", |entry| Some(entry.result()?.http2?.streams_reset)),
     ]);
     columns
 }
@@ -225,9 +334,11 @@ const BOUNDED: [(&str, &str); 5] = [
 
 /// Both sides of the values that a disturbance can have moved; empty where a side is unknown, or the value exact.
 fn bounds() -> Vec<Column> {
-    let sides: [Named<Bounds, Option<f64>>; 2] = [("low", |of| of.low), ("high", |of| of.high)];
+    let sides: [Named<Bounds, Option<f64>>; 2] = [("Lower", |of| of.low), ("Upper", |of| of.high)];
     let column = |(column, name): (&str, &'static str), (side, of): Named<Bounds, Option<f64>>| {
-        Column::float(format!("{column}_{side}"), move |entry| {
+        let meaning = format!("{side} bound of `{column}`; missing if it is unknown or the value is exact.");
+        let column = format!("{column}_{}", if side == "Lower" { "low" } else { "high" });
+        Column::float(column, meaning, move |entry| {
             of(entry.whole()?.judgement.bounds.as_ref()?.get(name)?)
         })
     };
@@ -242,48 +353,89 @@ fn verdicts() -> Vec<Column> {
         ("verdict_cpu", |verdicts| verdicts.cpu.clone()),
     ];
     let verdict = |(name, of): Named<Verdicts, Vec<Reason>>| {
-        Column::text(name, move |entry| {
+        let meaning = "`valid`, or the reasons why the metric or a part of it is not valid, joined by `;`.";
+        Column::text(name, meaning, move |entry| {
             let reasons = of(&entry.measurement()?.judgement.verdicts);
             let names: Vec<&str> = reasons.iter().map(|reason| reason_name(*reason)).collect();
             Some(if names.is_empty() { "valid".into() } else { names.join(";") })
         })
     };
-    let mut columns = vec![Column::text("bound_by", |entry| {
-        Some(bound_name(entry.measurement()?.judgement.bound_by).into())
-    })];
+    let mut columns = vec![Column::text(
+        "bound_by",
+        "What limits the load: `gateway`, `upstream`, `generator`, `host`, `concurrency` or `rate`.",
+        |entry| Some(bound_name(entry.measurement()?.judgement.bound_by).into()),
+    )];
     columns.extend(METRICS.into_iter().map(verdict));
-    columns.push(Column::text("evidence", |entry| {
-        let sentences = &entry.whole()?.judgement.evidence;
-        (!sentences.is_empty()).then(|| sentences.join(" | "))
-    }));
+    columns.push(Column::text(
+        "evidence",
+        "A sentence for `bound_by` and for each reason, joined by ` | `.",
+        |entry| {
+            let sentences = &entry.whole()?.judgement.evidence;
+            (!sentences.is_empty()).then(|| sentences.join(" | "))
+        },
+    ));
     columns
 }
 
 fn host() -> Vec<Column> {
     vec![
-        Column::float("host_steal_share", |entry| Some(entry.whole()?.host.steal)),
-        Column::float("host_others_share", |entry| Some(entry.whole()?.host.others)),
-        Column::float("host_idle_share", |entry| Some(entry.whole()?.host.idle)),
-        Column::float("host_busiest_core_share", |entry| {
-            let shares = &entry.whole()?.host_usage.as_ref()?.core_busy_shares;
-            shares.iter().copied().reduce(f64::max)
+        Column::float(
+            "host_steal_share",
+            "Share of the host's CPU time that the hypervisor stole.",
+            |entry| Some(entry.whole()?.host.steal),
+        ),
+        Column::float(
+            "host_others_share",
+            "Share of the host's CPU time that processes outside of the rig used.",
+            |entry| Some(entry.whole()?.host.others),
+        ),
+        Column::float("host_idle_share", "Share of the host's CPU time that was idle.", |entry| {
+            Some(entry.whole()?.host.idle)
         }),
-        Column::integer("host_retransmitted_segments", |entry| {
-            entry.whole()?.host_usage.as_ref()?.retransmitted_segments
-        }),
+        Column::float(
+            "host_busiest_core_share",
+            "Share of the time in which the busiest core was neither idle nor stolen; `json` has every core.",
+            |entry| {
+                let shares = &entry.whole()?.host_usage.as_ref()?.core_busy_shares;
+                shares.iter().copied().reduce(f64::max)
+            },
+        ),
+        Column::integer(
+            "host_retransmitted_segments",
+            "TCP segments retransmitted in the host's network namespace.",
+            |entry| entry.whole()?.host_usage.as_ref()?.retransmitted_segments,
+        ),
     ]
 }
 
 /// Requests as each side counted them.
 fn counters() -> Vec<Column> {
     vec![
-        Column::integer("counted_generator_sent", |entry| Some(entry.whole()?.counters.generator_sent)),
-        Column::integer("counted_generator_uncertain", |entry| {
-            Some(entry.whole()?.counters.generator_uncertain)
-        }),
-        Column::integer("counted_gateway", |entry| entry.whole()?.counters.gateway_requests),
-        Column::integer("counted_origin", |entry| entry.whole()?.counters.origin_requests),
-        Column::integer("origin_delay_ns_mean", |entry| entry.whole()?.counters.origin_delay_ns_mean),
+        Column::integer(
+            "counted_generator_sent",
+            "Requests of the whole load that the generator sent.",
+            |entry| Some(entry.whole()?.counters.generator_sent),
+        ),
+        Column::integer(
+            "counted_generator_uncertain",
+            "Of these, requests of which the generator cannot tell whether they arrived.",
+            |entry| Some(entry.whole()?.counters.generator_uncertain),
+        ),
+        Column::integer(
+            "counted_gateway",
+            "Requests of the whole load by the gateway's own counter.",
+            |entry| entry.whole()?.counters.gateway_requests,
+        ),
+        Column::integer(
+            "counted_origin",
+            "Requests of the whole load by the upstream's own counter.",
+            |entry| entry.whole()?.counters.origin_requests,
+        ),
+        Column::integer(
+            "origin_delay_ns_mean",
+            "Mean delay that the upstream reports; missing without a configured delay.",
+            |entry| entry.whole()?.counters.origin_delay_ns_mean,
+        ),
     ]
 }
 
@@ -293,18 +445,35 @@ fn generator() -> Vec<Column> {
         move |entry: &Entry<'_>| Some(of(&entry.whole()?.record.generator))
     };
     vec![
-        Column::integer("generator_workers", evidence(|evidence| evidence.workers.into())),
-        Column::integer("generator_connections_opened", evidence(|evidence| evidence.connections_opened)),
+        Column::integer(
+            "generator_workers",
+            "Worker threads of the generator.",
+            evidence(|evidence| evidence.workers.into()),
+        ),
+        Column::integer(
+            "generator_connections_opened",
+            "Connections that the generator opened in the whole load.",
+            evidence(|evidence| evidence.connections_opened),
+        ),
         Column::integer(
             "generator_unsent_with_free_connection",
+            "Arrivals of the sustained phase that were due, had a free connection and were not sent.",
             evidence(|evidence| evidence.unsent_with_free_connection),
         ),
-        Column::float("generator_in_flight_mean", |entry| entry.whole()?.record.generator.in_flight_mean),
-        Column::integer("generator_connection_wait_ns_p50", |entry| {
-            entry.whole()?.record.generator.connection_wait_ns?.p50
-        }),
-        Column::integer("generator_connection_wait_ns_p99", |entry| {
-            entry.whole()?.record.generator.connection_wait_ns?.p99
-        }),
+        Column::float(
+            "generator_in_flight_mean",
+            "Mean number of requests in flight, sampled independently of the request counts.",
+            |entry| entry.whole()?.record.generator.in_flight_mean,
+        ),
+        Column::integer(
+            "generator_connection_wait_ns_p50",
+            "Median time from the intended send time until a connection was free; open loop only.",
+            |entry| entry.whole()?.record.generator.connection_wait_ns?.p50,
+        ),
+        Column::integer(
+            "generator_connection_wait_ns_p99",
+            "99th percentile of that time; open loop only.",
+            |entry| entry.whole()?.record.generator.connection_wait_ns?.p99,
+        ),
     ]
 }

@@ -5,20 +5,42 @@ use std::collections::BTreeSet;
 use weir_analysis::findings::{Better, Column, Finding, Row, Table as Values, Unit, Value as Found};
 use weir_analysis::{Sample, Summary};
 
-use crate::table::{Kind, Table, Value};
+use crate::table::{ColumnDescription, Kind, Table, Value};
 
-/// Columns before those of the axes, and behind them.
-const BEFORE: [(&str, Kind); 3] = [("finding", Kind::Text), ("gateway", Kind::Text), ("load", Kind::Text)];
-const BEHIND: [(&str, Kind); 9] = [
-    ("value_of", Kind::Text),
-    ("unit", Kind::Text),
-    ("better", Kind::Text),
-    ("value", Kind::Float),
-    ("low", Kind::Float),
-    ("high", Kind::Float),
-    ("repeats_valid", Kind::Integer),
-    ("repeats", Kind::Integer),
-    ("text", Kind::Text),
+/// Columns before those of the axes, with their meanings.
+const BEFORE: [(&str, Kind, &str); 3] = [
+    ("finding", Kind::Text, "What was found, such as capacity or failover."),
+    ("gateway", Kind::Text, "Name of the gateway."),
+    ("load", Kind::Text, "Name of the load; missing if the finding is about several loads."),
+];
+
+/// The columns of all axes.
+const AXES: (&str, Kind, &str) = (
+    "axis.PATH",
+    Kind::Text,
+    "Value of a varied field; also the fault, the kind of client or the repeat. One column per field.",
+);
+
+/// Columns behind those of the axes.
+const BEHIND: [(&str, Kind, &str); 9] = [
+    ("value_of", Kind::Text, "What the value measures."),
+    (
+        "unit",
+        Kind::Text,
+        "Unit of the value: `ns`, `s`, `bytes`, `share` and others; missing without a unit.",
+    ),
+    ("better", Kind::Text, "`lower` or `higher`; missing if neither is better."),
+    ("value", Kind::Float, "The value; missing if only bounds or a text is known."),
+    (
+        "low",
+        Kind::Float,
+        "Lower end of the 95 % confidence interval, if `text` names no other range: `bounds` of a value that is not \
+         valid, or `least and greatest` of the repeats.",
+    ),
+    ("high", Kind::Float, "Upper end of the same range."),
+    ("repeats_valid", Kind::Integer, "Repeats with a valid value."),
+    ("repeats", Kind::Integer, "All repeats."),
+    ("text", Kind::Text, "A value in words, or the meaning of `low` and `high`."),
 ];
 
 /// The table; without rows for a run without findings.
@@ -29,7 +51,7 @@ pub(crate) fn table(summary: &Summary) -> Table {
     };
     let axes: BTreeSet<&String> =
         rows().flat_map(|(_, table, place)| table.rows[place].axes.keys()).collect();
-    let named = |(name, kind): &(&str, Kind)| ((*name).to_owned(), *kind);
+    let named = |(name, kind, _): &(&str, Kind, &str)| ((*name).to_owned(), *kind);
     let of_axes = axes.iter().map(|path| (format!("axis.{path}"), Kind::Text));
     let columns = BEFORE.iter().map(named).chain(of_axes).chain(BEHIND.iter().map(named));
     let values = rows().flat_map(|(finding, table, place)| {
@@ -47,6 +69,17 @@ pub(crate) fn table(summary: &Summary) -> Table {
     });
     let rows = values.collect();
     Table { columns: columns.collect(), rows }
+}
+
+/// The columns as the reference describes them.
+pub(crate) fn descriptions() -> Vec<ColumnDescription> {
+    let all = BEFORE.into_iter().chain([AXES]).chain(BEHIND);
+    all.map(|(name, kind, meaning)| ColumnDescription {
+        name: name.to_owned(),
+        kind: kind.name(),
+        meaning: meaning.to_owned(),
+    })
+    .collect()
 }
 
 /// Whether a column that shows its values once has the same one in the row above.

@@ -1,5 +1,5 @@
 //! Runs in the forms of other programs: tables as CSV and Parquet, JSON, HdrHistogram logs, k6's and Locust's
-//! summaries. `docs/export.md` describes every column and field.
+//! summaries. `docs/reference/columns.md` describes every column.
 //!
 //! Nothing here measures, judges or draws: what stands in an export stands in the run. What was not measured is
 //! missing there, never 0. The one form that weir reads back whole is `weir_results::write_archive`'s; what other programs
@@ -25,7 +25,7 @@ use weir_results::{Cell, Run};
 pub use error::ExportError;
 pub use foreign::{ForeignError, ForeignFile, read_foreign};
 pub use selection::{Selection, SelectionError};
-pub use table::Kind;
+pub use table::ColumnDescription;
 
 /// The run as a table in CSV: a row for each load of each cell, and for each step and route of a load.
 ///
@@ -90,8 +90,12 @@ pub fn locust(run: &Run, cells: &[Cell]) -> Result<String, ExportError> {
     locust::draw(run, cells)
 }
 
-/// Names and kinds of the columns of [`csv`] and [`parquet`], without those of the axes (`axis.PATH`), which depend
-/// on the run.
-pub fn columns() -> Vec<(String, Kind)> {
-    columns::columns().into_iter().map(|column| (column.name, column.kind)).collect()
+/// The columns of [`csv`] and [`parquet`]. Those of the axes depend on the run; `axis.PATH` stands for all of them.
+pub fn columns() -> Vec<ColumnDescription> {
+    table::descriptions()
+}
+
+/// The columns of [`findings_csv`] and [`findings_parquet`]; `axis.PATH` stands for those of all axes.
+pub fn findings_columns() -> Vec<ColumnDescription> {
+    findings::descriptions()
 }

@@ -10,7 +10,7 @@ use crate::entry::{Entry, entries};
 
 /// What a column holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// Whole numbers from 0; in Parquet an unsigned INT64.
     Integer,
     /// Numbers; in Parquet DOUBLE.
@@ -21,13 +21,24 @@ pub enum Kind {
 
 impl Kind {
     /// Its name in the documents.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Integer => "integer",
             Self::Float => "float",
             Self::Text => "text",
         }
     }
+}
+
+/// A column as the reference describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ColumnDescription {
+    /// Its name; `axis.PATH` for those of the axes.
+    pub name: String,
+    /// The name of its kind.
+    pub kind: &'static str,
+    /// Its meaning, in sentences.
+    pub meaning: String,
 }
 
 /// What stands in a cell of the table.
@@ -66,11 +77,40 @@ pub(crate) struct Table {
 /// The run as a table, in the order of its plan.
 pub(crate) fn table(run: &Run, cells: &[Cell]) -> Result<Table, ExportError> {
     let mut columns = columns();
-    let behind = columns.iter().position(|column| column.name == "repeat").map_or(0, |place| place + 1);
+    let behind = behind_repeat(&columns);
     columns.splice(behind..behind, axes(run));
     let row = |entry: &Entry<'_>| columns.iter().map(|column| (column.value)(entry)).collect();
     let rows = entries(run, cells)?.iter().map(row).collect();
     Ok(Table { columns: columns.into_iter().map(|column| (column.name, column.kind)).collect(), rows })
+}
+
+/// The columns of every table, and where those of the axes are one for all of them.
+pub(crate) fn descriptions() -> Vec<ColumnDescription> {
+    let columns = columns();
+    let behind = behind_repeat(&columns);
+    let describe = |column: Column| ColumnDescription {
+        name: column.name,
+        kind: column.kind.name(),
+        meaning: column.meaning,
+    };
+    let mut descriptions: Vec<ColumnDescription> = columns.into_iter().map(describe).collect();
+    descriptions.insert(behind, axis());
+    descriptions
+}
+
+/// A column of an axis.
+fn axis() -> ColumnDescription {
+    ColumnDescription {
+        name: "axis.PATH".to_owned(),
+        kind: "float or text",
+        meaning: "Value of an axis; one column per axis, named by its path in the scenario \
+                  (`axis.limits.data.cpus`). Text if a value is not a number."
+            .to_owned(),
+    }
+}
+
+fn behind_repeat(columns: &[Column]) -> usize {
+    columns.iter().position(|column| column.name == "repeat").map_or(0, |place| place + 1)
 }
 
 /// A column for each axis: numbers where every value is one, else text.
@@ -82,9 +122,9 @@ fn axes(run: &Run) -> Vec<Column> {
         let all_numbers =
             run.plan.iter().filter_map(|key| key.axes.get(&path)).all(serde_json::Value::is_number);
         if all_numbers {
-            Column::float(name, move |entry| entry.cell.key.axes.get(&path)?.as_f64())
+            Column::float(name, "", move |entry| entry.cell.key.axes.get(&path)?.as_f64())
         } else {
-            Column::text(name, move |entry| {
+            Column::text(name, "", move |entry| {
                 let value = entry.cell.key.axes.get(&path)?;
                 Some(value.as_str().map_or_else(|| value.to_string(), str::to_owned))
             })

@@ -16,6 +16,9 @@ pub(crate) struct Arguments {
     #[arg(long)]
     strict: bool,
     /// Print problems and summary as JSON
+    ///
+    /// An object with `is_good`, `problems` (each with `severity`, `file`, `line`, `column`, `field`, `message`, `remedy`)
+    /// and `summary`, which is null if there are errors.
     #[arg(long)]
     json: bool,
 }

@@ -4,6 +4,7 @@ mod check;
 mod explain;
 mod outlet;
 mod program_log;
+mod reference;
 mod signals;
 mod succession;
 mod supervisor;
@@ -58,12 +59,12 @@ Signals:
            A second signal stops the process at once
 
 Exit codes:
-  0  success: drained, handed over, or printed the requested output
+  0  success: drained (also if `drain.timeout` ended it), handed over, or printed the output
   1  stopped at once by a second signal
   2  the command line or the configuration is invalid; with `check --strict`, also a warning
   3  the environment fails: for example, an address is in use or a thread does not start
 
-Fields: `weir-gateway reference`. Limits and metrics: docs/gateway.md. Errors: docs/errors.md.
+Fields: `weir-gateway reference`. Metrics: `weir-gateway reference metrics`. Errors: docs/errors.md.
 Upgrades: docs/operations.md.";
 
 /// HTTP/1.1 gateway: routes by host and path, upstream keep-alive, reloads that lose no request.
@@ -127,17 +128,38 @@ struct Args {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Check a configuration and all files that it names, print a summary, and exit
+    ///
+    /// Opens no socket. Prints at most 32 errors (10 of a file above 1 MiB), without those that only follow from another
+    /// one. Warnings: routes that no request reaches; rules that another spelling of the path bypasses; `cors` without
+    /// OPTIONS in `methods`; no routes; backends without use, endpoints or weights; certificates and CAs that expired,
+    /// expire within 14 days or are not valid yet; certificates that match neither their `hosts` nor a host of a route;
+    /// plain HTTP on addresses other than loopback for routes with `tokens`, or next to a listener that requires client
+    /// certificates.
     Check(check::Arguments),
     /// Show which route matches a request, what is sent upstream, and why other routes do not match
+    ///
+    /// Uses the routing table of the gateway and contacts no upstream. Shows the response, without Date and Connection,
+    /// if the route responds itself, and the next one of weighted backends. Lists at most five other routes: first those
+    /// of which one condition fails, then those that match too, then those of the same host, then others.
     Explain(explain::Arguments),
-    /// Print every configuration field with its type, default, description and an example, as Markdown
-    Reference,
+    /// Print a page of the reference as Markdown
+    Reference {
+        /// The page
+        #[arg(value_enum, default_value_t = reference::Page::Configuration)]
+        page: reference::Page,
+    },
     /// Print the JSON Schema of the configuration, for editors
     Schema,
     /// Print a completion script for a shell
     Completions {
         /// The shell
         shell: Shell,
+    },
+    /// Write the man pages, for packages
+    #[command(hide = true)]
+    Man {
+        /// Directory for the pages
+        dir: PathBuf,
     },
 }
 
@@ -182,9 +204,12 @@ fn run(args: &Args) -> Result<(), Failure> {
     match (&args.command, &args.config) {
         (Some(Command::Check(arguments)), _) => check::run(arguments),
         (Some(Command::Explain(arguments)), _) => explain::run(arguments),
-        (Some(Command::Reference), _) => printed(weir_config::reference().trim_end()),
+        (Some(Command::Reference { page }), _) => printed(page.to_markdown().trim_end()),
         (Some(Command::Schema), _) => printed(&format!("{:#}", weir_config::schema())),
         (Some(Command::Completions { shell }), _) => printed(completions(*shell).trim_end()),
+        (Some(Command::Man { dir }), _) => weir_reference::man_pages(Args::command(), dir).map_err(|error| {
+            Failure::Environment(format!("cannot write man pages to {}: {error}", dir.display()))
+        }),
         (None, Some(config)) if args.check => check::run(&check::Arguments::of(config)),
         (None, Some(config)) => serve(config, args),
         (None, None) => {

@@ -1,23 +1,23 @@
-//! Bodies: finds payload and end in bytes as they come, however they are cut.
+//! Body decoding: finds the payload and the end of the body, wherever the input is split.
 
 use std::ops::Range;
 
 use crate::chunked::ChunkedDecoder;
 use crate::{BodyError, Framing};
 
-/// What one step found.
+/// The result of one decoding step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BodyStep {
-    /// Bytes of the input that are used up; the next step wants what follows them.
+    /// Bytes of the input that the step used. Pass the bytes after them to the next step.
     pub consumed: usize,
-    /// Where in the input payload lies; may be empty.
+    /// Range of the payload in the input, possibly empty.
     pub data: Range<usize>,
-    /// The body has ended; what was not consumed belongs to the next message.
+    /// The body has ended. Bytes that were not consumed belong to the next message.
     pub done: bool,
 }
 
-/// Decodes one body. Step through the input until all is consumed or the body is done:
-/// each step on input that is not empty consumes something or is done.
+/// Decodes one body. Call [`step`](Self::step) until all input is consumed or the body is done. Each step on non-empty
+/// input consumes at least one byte or reports the end.
 #[derive(Debug)]
 pub struct BodyDecoder {
     state: State,
@@ -25,14 +25,14 @@ pub struct BodyDecoder {
 
 #[derive(Debug)]
 enum State {
-    /// As many bytes are still to come.
+    /// Remaining bytes.
     Length(u64),
     Chunked(ChunkedDecoder),
     UntilClose,
 }
 
 impl BodyDecoder {
-    /// A decoder for a body framed like this.
+    /// Creates a decoder for a body with this framing.
     #[inline]
     pub fn new(framing: Framing) -> Self {
         let state = match framing {
@@ -44,7 +44,7 @@ impl BodyDecoder {
         BodyDecoder { state }
     }
 
-    /// Reads on in the body. After an error, the connection has lost its framing.
+    /// Decodes the next input. After an error, the connection has lost its framing.
     #[inline]
     pub fn step(&mut self, input: &[u8]) -> Result<BodyStep, BodyError> {
         match &mut self.state {
@@ -58,7 +58,7 @@ impl BodyDecoder {
         }
     }
 
-    /// Whether so many bytes more are payload alone, with more of the body behind them.
+    /// Whether the next `bytes` bytes contain only payload and do not end the body.
     #[inline]
     pub fn outlasts(&self, bytes: usize) -> bool {
         match &self.state {
@@ -78,7 +78,7 @@ impl BodyDecoder {
         }
     }
 
-    /// The connection has closed: an error unless that is, or comes after, the body's end.
+    /// Handles the close of the connection. Returns an error if the body is incomplete.
     pub fn finish(&self) -> Result<(), BodyError> {
         match &self.state {
             State::UntilClose => Ok(()),
@@ -87,7 +87,7 @@ impl BodyDecoder {
         }
     }
 
-    /// The trailers after the last chunk, once the body is done: whole validated field lines with their ends.
+    /// The trailers after the last chunk, once the body is done: complete, validated field lines with their line ends.
     pub fn trailers(&self) -> &[u8] {
         match &self.state {
             State::Chunked(chunked) if chunked.is_done() => chunked.trailers(),

@@ -1,4 +1,4 @@
-//! The chunked coding (RFC 9112, 7.1), strictly.
+//! A strict decoder for the chunked transfer coding (RFC 9112, 7.1).
 //!
 //! ```text
 //!                 /-> extension -\
@@ -10,21 +10,21 @@ use crate::fields::{is_hop_by_hop, is_token_byte};
 use crate::strict::{Step, Walker};
 use crate::{BodyError, BodyStep};
 
-/// Digits of a chunk size, leading zeros counted.
+/// Maximum digits of a chunk size, including leading zeros.
 const SIZE_DIGITS_MAX: u8 = 16;
-/// Bytes of one chunk's extensions.
+/// Maximum bytes of one chunk's extensions.
 const EXTENSION_BYTES_MAX: usize = 256;
-/// Bytes of all extensions in a body, so that they can't outweigh the data for ever.
+/// Maximum bytes of all extensions in a body. Without it, extensions could outweigh the data.
 const EXTENSIONS_BYTES_MAX: usize = 16 * 1024;
-/// Bytes of all trailers, with line ends.
+/// Maximum bytes of all trailers, including line ends.
 const TRAILERS_BYTES_MAX: usize = 8 * 1024;
-/// Number of trailers.
+/// Maximum number of trailers.
 const TRAILER_FIELDS_MAX: usize = 32;
 
 #[derive(Debug)]
 pub(crate) struct ChunkedDecoder {
     state: State,
-    /// While the size is read: its value so far. In data: bytes still to come.
+    /// In the size line: the size so far. In data: remaining bytes.
     remaining: u64,
     extension_bytes: usize,
     extensions_bytes: usize,
@@ -35,7 +35,7 @@ pub(crate) struct ChunkedDecoder {
 enum State {
     /// Before the first digit.
     SizeStart,
-    /// After as many digits.
+    /// After this many digits.
     Size(u8),
     Extension(Extension),
     /// After the CR of the size line.
@@ -51,7 +51,7 @@ enum State {
 /// `*( BWS ";" BWS name [ BWS "=" BWS ( token / quoted-string ) ] )`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Extension {
-    /// White space was seen that only a semicolon may follow.
+    /// After whitespace. Only a semicolon may follow.
     BeforeSemicolon,
     NameStart,
     Name,
@@ -84,12 +84,12 @@ impl ChunkedDecoder {
         self.state == State::Done
     }
 
-    /// Field lines without the last, empty line.
+    /// The trailer lines, without the final empty line.
     pub(crate) fn trailers(&self) -> &[u8] {
         &self.trailers.bytes
     }
 
-    /// Reads framing up to the next data, and that data as far as it has come.
+    /// Decodes the framing up to the next data, and the part of that data in `input`.
     pub(crate) fn step(&mut self, input: &[u8]) -> Result<BodyStep, BodyError> {
         let mut at = 0;
         while at < input.len() && self.state != State::Done {
@@ -159,7 +159,7 @@ impl ChunkedDecoder {
         Ok(())
     }
 
-    /// Goes on within the extensions of a size line.
+    /// Moves to the next state within the extensions of a size line.
     fn enter(&mut self, extension: Extension) -> Result<(), BodyError> {
         self.extension_bytes += 1;
         self.extensions_bytes += 1;
@@ -196,7 +196,7 @@ impl ChunkedDecoder {
     }
 }
 
-/// Trailers, kept as they came once each is found valid.
+/// Validated trailers, stored as received.
 #[derive(Debug)]
 struct Trailers {
     walker: Walker,
@@ -205,12 +205,12 @@ struct Trailers {
 }
 
 impl Trailers {
-    /// Takes the next byte; true at the end of the last, empty line.
+    /// Processes the next byte. Returns true at the end of the final empty line.
     fn push(&mut self, byte: u8) -> Result<bool, BodyError> {
         let step = self.walker.push(byte).map_err(BodyError::Trailer)?;
         match step {
             Step::Done => {
-                // The last, empty line's CR was kept as if it began another field.
+                // The CR of the final empty line was stored as the start of a field.
                 self.bytes.truncate(self.line_start);
                 return Ok(true);
             }
@@ -230,8 +230,8 @@ impl Trailers {
     }
 }
 
-/// Whether a name is one that must be known before the body: framing, routing, the connection, and what
-/// decides whether the request is served at all (RFC 9110, 6.5.1).
+/// Whether this field must not be a trailer. Recipients need such fields before the body, for framing, routing,
+/// authorization or the connection (RFC 9110, 6.5.1).
 fn is_forbidden_trailer(name: &[u8]) -> bool {
     let Ok(name) = std::str::from_utf8(name) else { return true };
     const FORBIDDEN: [&str; 10] = [

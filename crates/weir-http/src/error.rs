@@ -1,6 +1,6 @@
-//! Why a message was refused: the sender's fault in every case.
+//! Why a message was rejected. The sender is at fault in every case.
 
-/// Why a head was refused. Each cause is its own variant; none of them is worth another try.
+/// Why the start line or the headers were rejected. Each cause has its own variant. A retry does not help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum HeadError {
     /// A line ends in LF without CR.
@@ -12,13 +12,13 @@ pub enum HeadError {
     /// A NUL byte.
     #[error("NUL byte in headers")]
     Nul,
-    /// Too many empty lines before a request, or one before a response.
+    /// Too many empty lines before a request, or any empty line before a response.
     #[error("too many empty lines before the start line")]
     EmptyLines,
     /// The method is empty or not a token.
     #[error("invalid method")]
     Method,
-    /// The target is empty, in no known form, or not followed by one space.
+    /// The target is empty, has no known form, or is not followed by one space.
     #[error("malformed request target")]
     Target,
     /// A control or non-ASCII byte in the target.
@@ -27,7 +27,7 @@ pub enum HeadError {
     /// A `#` in the target.
     #[error("request target contains a fragment (#)")]
     TargetFragment,
-    /// The target's form does not go with the method.
+    /// The method does not allow this form of target.
     #[error("the method does not allow this form of request target")]
     TargetForm,
     /// The target is longer than the limit.
@@ -39,7 +39,7 @@ pub enum HeadError {
     /// The version is well-formed but neither 1.0 nor 1.1.
     #[error("unsupported HTTP version")]
     VersionUnsupported,
-    /// The status code is not three digits from 100 on, or not followed by a space.
+    /// The status code is not three digits from 100 up, or no space follows it.
     #[error("malformed status code")]
     Status,
     /// A control byte in the reason phrase.
@@ -48,13 +48,13 @@ pub enum HeadError {
     /// A field name is empty.
     #[error("empty header name")]
     NameEmpty,
-    /// A byte in a field name that may not stand in a token.
+    /// A field name contains a byte that is not allowed in a token.
     #[error("invalid character in a header name")]
     NameByte,
-    /// White space in a field name or between it and the colon.
+    /// Whitespace in a field name, or between the name and the colon.
     #[error("whitespace before the colon of a header")]
     SpaceBeforeColon,
-    /// White space before the first field's name.
+    /// Whitespace before the first field name.
     #[error("whitespace before the first header")]
     SpaceBeforeField,
     /// Obsolete line folding.
@@ -63,10 +63,10 @@ pub enum HeadError {
     /// A control byte in a field value.
     #[error("control character in a header value")]
     ValueByte,
-    /// More bytes than the limit.
+    /// The headers have more bytes than the limit.
     #[error("headers too large")]
     TooLarge,
-    /// More fields than the limit.
+    /// More header fields than the limit.
     #[error("too many headers")]
     TooManyFields,
     /// HTTP/1.1 without Host.
@@ -78,7 +78,7 @@ pub enum HeadError {
     /// Host, or the target's authority, is not a host with an optional port.
     #[error("invalid host or port")]
     HostInvalid,
-    /// Host disagrees with the target's authority.
+    /// Host differs from the target's authority.
     #[error("Host header differs from the request target")]
     HostMismatch,
     /// Content-Length is not a number.
@@ -114,17 +114,17 @@ pub enum HeadError {
     /// Connection names Host or Content-Length.
     #[error("Connection header lists Host or Content-Length")]
     ConnectionNamesFraming,
-    /// Connection names more than [`CONNECTION_NAMES_MAX`](crate::CONNECTION_NAMES_MAX) fields or has more than
+    /// Connection names more than [`CONNECTION_NAMES_MAX`](crate::CONNECTION_NAMES_MAX) fields, or has more than
     /// [`CONNECTION_OPTIONS_MAX`](crate::CONNECTION_OPTIONS_MAX) options.
     #[error("Connection names more than 16 header fields or has more than 128 options")]
     ConnectionTooLong,
-    /// Expect asks for something other than 100-continue.
+    /// Expect has a value other than 100-continue.
     #[error("unsupported Expect header; only 100-continue is supported")]
     Expectation,
 }
 
 impl HeadError {
-    /// A short name of the cause, for counting.
+    /// A short name of the cause, for metrics.
     pub fn kind(self) -> &'static str {
         use HeadError::*;
         match self {
@@ -170,7 +170,7 @@ impl HeadError {
         }
     }
 
-    /// The status that a server answers to such a request, before it closes the connection.
+    /// The response status for such a request. The server then closes the connection.
     pub fn status(self) -> u16 {
         match self {
             HeadError::TargetTooLong => 414,
@@ -183,13 +183,13 @@ impl HeadError {
     }
 }
 
-/// Why a body was refused. The connection has lost its framing and can't be used further.
+/// Why a body was rejected. The connection has lost its framing and cannot be reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum BodyError {
     /// The connection closed before the body's end.
     #[error("body truncated")]
     Truncated,
-    /// A chunk size is missing, or has a byte that is no hexadecimal digit.
+    /// A chunk size is missing or contains a byte that is not a hexadecimal digit.
     #[error("malformed chunk size")]
     ChunkSize,
     /// A chunk size has too many digits or is beyond `i64::MAX`.
@@ -201,7 +201,7 @@ pub enum BodyError {
     /// Chunk extensions are too long.
     #[error("chunk extensions are too long")]
     ChunkExtensionTooLong,
-    /// A chunk's data is not followed by CR LF.
+    /// CR LF does not follow a chunk's data.
     #[error("chunk data not followed by CRLF")]
     ChunkEnd,
     /// A line of the chunked framing ends in LF without CR.
@@ -210,10 +210,10 @@ pub enum BodyError {
     /// A CR in the chunked framing is not followed by LF.
     #[error("bare CR in the chunked framing")]
     BareCr,
-    /// A trailer is malformed; the cause is that of a field in a head.
+    /// A trailer is malformed. The cause is the same as for a header field.
     #[error("malformed trailer: {0}")]
     Trailer(HeadError),
-    /// A trailer that would change framing, routing or the connection.
+    /// A trailer that could change framing, routing or the connection.
     #[error("trailer field that is allowed only in headers")]
     TrailerForbidden,
     /// Trailers are too long.
@@ -222,7 +222,7 @@ pub enum BodyError {
 }
 
 impl BodyError {
-    /// A short name of the cause, for counting.
+    /// A short name of the cause, for metrics.
     pub fn kind(self) -> &'static str {
         match self {
             BodyError::Truncated => "truncated",
@@ -239,7 +239,7 @@ impl BodyError {
         }
     }
 
-    /// The status that a server answers to such a request, before it closes the connection.
+    /// The response status for such a request. The server then closes the connection.
     pub fn status(self) -> u16 {
         match self {
             BodyError::TrailersTooLarge => 431,

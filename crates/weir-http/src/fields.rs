@@ -1,20 +1,20 @@
-//! Fields of a head: storage for them, lists in values, and which of them stay on one connection.
+//! Header fields: their storage, lists in their values, and hop-by-hop fields.
 
 use std::mem::MaybeUninit;
 
 use crate::work;
 
-/// One field: `name` is a token, `value` has no line ends or controls but tabs, and no white space around.
+/// A header field. `name` is a token. `value` has no line ends, no controls except tabs, and no whitespace around it.
 pub type Field<'a> = httparse::Header<'a>;
 
-/// The most fields a head can have.
+/// Maximum number of header fields in a message.
 pub const FIELDS_MAX: usize = 128;
 
-/// Room for a head's fields, made on the stack for each parse; nothing is initialized before it is used.
+/// Storage for header fields, created on the stack for each parse. Unused slots stay uninitialized.
 pub struct FieldSlots<'a>(pub(crate) [MaybeUninit<Field<'a>>; FIELDS_MAX]);
 
 impl FieldSlots<'_> {
-    /// Room for [`FIELDS_MAX`] fields.
+    /// Creates storage for [`FIELDS_MAX`] fields.
     #[inline]
     pub fn new() -> Self {
         FieldSlots([const { MaybeUninit::uninit() }; FIELDS_MAX])
@@ -33,18 +33,18 @@ impl std::fmt::Debug for FieldSlots<'_> {
     }
 }
 
-/// The most fields that `Connection` may name beside those that are never passed on. Nobody sends as many, and each of
-/// them is compared with the name of each field.
+/// Maximum number of fields that `Connection` may name, not counting hop-by-hop fields. Real clients send fewer. Each
+/// named field costs one comparison per header field.
 pub const CONNECTION_NAMES_MAX: usize = 16;
 
-/// The most options that `Connection` may have, empty ones too.
+/// Maximum number of options in `Connection`, including empty ones.
 pub const CONNECTION_OPTIONS_MAX: usize = 128;
 
-/// The fields that a proxy passes on: without hop-by-hop fields and those that `Connection` names.
+/// The fields that a proxy forwards: all except hop-by-hop fields and fields that `Connection` names.
 #[derive(Debug, Clone)]
 pub struct EndToEnd<'a> {
     fields: &'a [Field<'a>],
-    /// One bit for each of `fields`, the first one lowest: `Connection` names it.
+    /// One bit per field, lowest bit first. A set bit means that `Connection` names the field.
     named: u128,
     is_any_named: bool,
 }
@@ -82,14 +82,16 @@ impl<'a> Iterator for EndToEnd<'a> {
     }
 }
 
-/// Which of `fields` are named by `Connection`, as bits. The options are collected once, so that the cost is that of the
-/// list plus [`CONNECTION_NAMES_MAX`] comparisons for each field, however long the list is.
+/// Returns which of `fields` `Connection` names, as bits.
+///
+/// Collects the options once. Each field then costs at most [`CONNECTION_NAMES_MAX`] comparisons, however long the list
+/// is.
 #[cold]
 fn named_by_connection(fields: &[Field<'_>]) -> u128 {
     let mut names: [&[u8]; CONNECTION_NAMES_MAX] = [&[]; CONNECTION_NAMES_MAX];
     let options = fields_named(fields, "connection").flat_map(|field| list_elements(field.value));
     let mut count = 0;
-    // The parser has refused more than there is room for.
+    // The parser rejects lists with more names than this array holds.
     for (slot, option) in names.iter_mut().zip(options.filter(|option| names_a_field(option))) {
         *slot = option;
         count += 1;
@@ -105,7 +107,7 @@ fn named_by_connection(fields: &[Field<'_>]) -> u128 {
     named
 }
 
-/// Whether an option of `Connection` is the name of a field that would otherwise be passed on.
+/// Whether a `Connection` option names a field that a proxy would otherwise forward.
 #[inline]
 fn names_a_field(option: &[u8]) -> bool {
     match option.len() {
@@ -118,17 +120,17 @@ fn names_a_field(option: &[u8]) -> bool {
     }
 }
 
-/// Whether proxies report their client in this field: `Forwarded`, `X-Forwarded-*` or `X-Real-IP`.
+/// Whether this is a field that reports the client to the next hop: `Forwarded`, `X-Forwarded-*` or `X-Real-IP`.
 ///
-/// `Connection` cannot remove these fields. Some proxies forward the options of their clients, so a client could erase
-/// what a proxy has added.
+/// `Connection` cannot remove these fields. Some proxies forward the `Connection` options of their clients. A client
+/// could then erase a field that the proxy added.
 pub fn is_forwarding_field(name: &[u8]) -> bool {
     const PREFIX: &[u8] = b"x-forwarded-";
     let is_prefixed = name.get(..PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(PREFIX));
     is_prefixed || name.eq_ignore_ascii_case(b"forwarded") || name.eq_ignore_ascii_case(b"x-real-ip")
 }
 
-/// Whether a field belongs to one connection and is never passed on (RFC 9110, 7.6.1).
+/// Whether a field is hop-by-hop and is never forwarded (RFC 9110, 7.6.1).
 #[inline]
 pub fn is_hop_by_hop(name: &str) -> bool {
     match name.len() {
@@ -141,12 +143,12 @@ pub fn is_hop_by_hop(name: &str) -> bool {
     }
 }
 
-/// The value of the first field with this name, ignoring case.
+/// Returns the value of the first field with this name, ignoring case.
 pub fn find_field<'a>(fields: &[Field<'a>], name: &str) -> Option<&'a [u8]> {
     fields_named(fields, name).next().map(|field| field.value)
 }
 
-/// All fields with this name, ignoring case.
+/// Returns all fields with this name, ignoring case.
 #[inline]
 pub fn fields_named<'f, 'a>(fields: &'f [Field<'a>], name: &str) -> impl Iterator<Item = &'f Field<'a>> {
     fields.iter().filter(move |field| {
@@ -155,18 +157,18 @@ pub fn fields_named<'f, 'a>(fields: &'f [Field<'a>], name: &str) -> impl Iterato
     })
 }
 
-/// Whether a comma-separated list has this element, ignoring case.
+/// Whether a comma-separated list contains this element, ignoring case.
 pub fn list_contains(value: &[u8], element: &str) -> bool {
     list_elements(value).any(|e| e.eq_ignore_ascii_case(element.as_bytes()))
 }
 
-/// The elements of a comma-separated list without white space around them; empty ones stay.
+/// Returns the elements of a comma-separated list without surrounding whitespace. Keeps empty elements.
 #[inline]
 pub fn list_elements(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     elements(value, b',')
 }
 
-/// The parts of a value between `separator`s, without white space around them; empty ones stay.
+/// Returns the parts of a value between `separator`s without surrounding whitespace. Keeps empty parts.
 #[inline]
 pub fn elements(value: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
     value.split(move |&byte| byte == separator).map(|element| {
@@ -175,7 +177,7 @@ pub fn elements(value: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Whether a byte may stand in a token (RFC 9110, 5.6.2).
+/// Whether a token may contain this byte (RFC 9110, 5.6.2).
 #[inline]
 pub fn is_token_byte(byte: u8) -> bool {
     matches!(byte, b'!' | b'#' | b'$' | b'%' | b'&' | b'\'' | b'*' | b'+' | b'-' | b'.' | b'^' | b'_' | b'`'
@@ -194,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_of_one_connection_are_left_out() {
+    fn hop_by_hop_fields_are_not_forwarded() {
         let field = |name, value: &'static str| Field { name, value: value.as_bytes() };
         let fields = [
             field("Host", "a"),
@@ -214,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_cannot_remove_forwarding_fields_by_connection() {
+    fn connection_cannot_remove_forwarding_fields() {
         let forwarding = ["X-Forwarded-For", "x-forwarded-proto", "Forwarded", "X-Real-IP"];
         let mut fields = vec![Field {
             name: "Connection",
@@ -227,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_of_many_fields_is_left_out_where_it_is_named() {
+    fn connection_can_name_the_last_of_the_maximum_number_of_fields() {
         let mut fields = vec![Field { name: "a", value: b"" }; FIELDS_MAX - 1];
         fields[0] = Field { name: "Connection", value: b"x, y,,B" };
         fields.push(Field { name: "b", value: b"" });
@@ -236,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_ignore_case_and_white_space() {
+    fn lists_ignore_case_and_whitespace() {
         assert!(list_contains(b"a,\tClose ,b", "close"));
         assert!(!list_contains(b"a, closed", "close"));
         assert!(!list_contains(b"", "close"));

@@ -1,20 +1,20 @@
-//! What the fields say about the message and its connection, found in one pass.
+//! Derives framing, host and connection options from the header fields in one pass.
 
 use crate::fields::{CONNECTION_NAMES_MAX, CONNECTION_OPTIONS_MAX, Field, is_token_byte, list_elements};
 use crate::{HeadError, Version, work};
 
-/// What a head's fields say together.
+/// The combined meaning of the header fields.
 #[derive(Debug, Default)]
 pub(crate) struct Facts<'a> {
-    /// The value of Host, at most one of which was there (requests only).
+    /// The value of Host (requests only). A second Host is an error.
     pub(crate) host: Option<&'a [u8]>,
     pub(crate) content_length: Option<u64>,
     pub(crate) chunked: bool,
     pub(crate) close: bool,
     pub(crate) keep_alive: bool,
-    /// How many fields Connection names beyond those that are always left out.
+    /// How many fields Connection names, not counting hop-by-hop fields.
     connection_names: usize,
-    /// How many options Connection has, empty ones too.
+    /// How many options Connection has, including empty ones.
     connection_options: usize,
     pub(crate) expect_continue: bool,
     upgrade_option: bool,
@@ -22,7 +22,7 @@ pub(crate) struct Facts<'a> {
 }
 
 impl<'a> Facts<'a> {
-    /// Reads the fields that framing, routing and the connection depend on.
+    /// Reads the fields that affect framing, routing and the connection.
     #[inline]
     pub(crate) fn of(fields: &[Field<'a>], version: Version, is_request: bool) -> Result<Self, HeadError> {
         let mut facts = Facts::default();
@@ -48,17 +48,17 @@ impl<'a> Facts<'a> {
         Ok(facts)
     }
 
-    /// Whether the fields ask for another protocol (which HTTP/1.0 can't).
+    /// Whether the message asks for an upgrade. HTTP/1.0 has no upgrade.
     pub(crate) fn asks_for_upgrade(&self, version: Version) -> bool {
         self.upgrade_option && self.upgrade_field && version == Version::Http11
     }
 
-    /// Whether the connection stays open as far as version and Connection say.
+    /// Whether version and Connection allow the connection to stay open.
     pub(crate) fn persists(&self, version: Version) -> bool {
         !self.close && (self.keep_alive || version == Version::Http11)
     }
 
-    /// Whether Connection names fields beyond those that are always left out.
+    /// Whether Connection names fields that are not hop-by-hop.
     pub(crate) fn connection_names_fields(&self) -> bool {
         self.connection_names > 0
     }
@@ -123,7 +123,7 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// Why a Transfer-Encoding other than `chunked` is refused.
+/// Returns the error for a Transfer-Encoding other than `chunked`.
 #[cold]
 fn coding_fault(value: &[u8]) -> HeadError {
     if !list_elements(value).all(|coding| !coding.is_empty() && coding.iter().all(|&b| is_token_byte(b))) {

@@ -1,8 +1,8 @@
-//! HTTP/1.1 message framing over byte slices: parse, serialize, body framing. No I/O, no clock.
+//! HTTP/1.1 message framing over byte slices: parsing, serialization and body framing. No I/O, no clock.
 //!
-//! Both sides are served: a server reads requests with [`parse_request`], a client reads responses with
-//! [`parse_response`], and both feed what follows the head to a [`BodyDecoder`]. Parsing allocates nothing:
-//! a head borrows the buffer, and its fields lie in [`FieldSlots`] on the caller's stack.
+//! A server reads requests with [`parse_request`]. A client reads responses with [`parse_response`]. Both pass the
+//! bytes after the headers to a [`BodyDecoder`]. Parsing does not allocate: the parsed headers borrow the buffer, and
+//! [`FieldSlots`] on the caller's stack hold the header fields.
 //!
 //! ```
 //! use weir_http::{BodyDecoder, FieldSlots, HeadLimits, parse_request};
@@ -19,20 +19,27 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # How strict
-//! What two readers could understand differently is an error with a cause of its own ([`HeadError`],
-//! [`BodyError`]), never repaired: both Content-Length and Transfer-Encoding, repeated or malformed lengths
-//! (also the list `5, 5`), any transfer coding but one `chunked`, bare CR or LF, obsolete folding, space
-//! before a colon, NUL and other controls, a missing, repeated or invalid Host, sloppy chunk sizes.
-//! Decisions where RFC 9112 leaves a choice:
-//! - up to [`LEADING_EMPTY_LINES_MAX`] empty lines before a request are skipped, none before a response;
-//! - an absolute-form target decides the authority, and a Host beside it must agree (ignoring case);
-//! - `Connection` must be a list of tokens and may not name Host or Content-Length, so that removing the
-//!   fields it names can never change the framing; it may name [`CONNECTION_NAMES_MAX`] fields and have
-//!   [`CONNECTION_OPTIONS_MAX`] options, so that removing them costs the same for each field of the head;
-//! - lengths beyond `i64::MAX` are refused, so that no signed reader behind us sees another number;
-//! - HTTP/1.x other than 1.0 and 1.1 is an unsupported version;
-//! - a status line may lack the space before an empty reason, which servers in the field omit.
+//! # Strictness
+//! The parser rejects ambiguous messages and never repairs them. Each cause is a variant of [`HeadError`] or
+//! [`BodyError`]:
+//! - both Content-Length and Transfer-Encoding;
+//! - repeated or malformed lengths, including the list `5, 5`;
+//! - any transfer coding except a single `chunked`;
+//! - bare CR or LF, obsolete line folding, and a space before a colon;
+//! - NUL and other control bytes;
+//! - a missing, repeated or invalid Host;
+//! - malformed chunk sizes.
+//!
+//! RFC 9112 leaves these choices to the implementation:
+//! - The parser skips up to [`LEADING_EMPTY_LINES_MAX`] empty lines before a request, and none before a response.
+//! - An absolute-form target sets the authority. A Host field must match it, ignoring case.
+//! - `Connection` must be a list of tokens and must not name Host or Content-Length. Removing the named fields
+//!   therefore never changes the framing.
+//! - `Connection` may name [`CONNECTION_NAMES_MAX`] fields and have [`CONNECTION_OPTIONS_MAX`] options. This limits the
+//!   cost of removing the named fields.
+//! - Lengths beyond `i64::MAX` are rejected, because an upstream with signed lengths would read another number.
+//! - HTTP/1.x other than 1.0 and 1.1 is an unsupported version.
+//! - A status line may omit the space before an empty reason phrase, because some servers omit it.
 
 mod body;
 mod chunked;
@@ -76,27 +83,27 @@ pub enum Version {
     Http11,
 }
 
-/// How the end of a message's body is found.
+/// How the receiver finds the end of a message's body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
     /// There is no body.
     None,
-    /// As many bytes follow, perhaps 0.
+    /// The body has this many bytes, possibly 0.
     Length(u64),
-    /// Chunks follow, then perhaps trailers.
+    /// The body is chunked, optionally with trailers.
     Chunked,
-    /// Everything until the connection closes (responses only).
+    /// The body lasts until the connection closes (responses only).
     UntilClose,
 }
 
-/// What a head may cost at most.
+/// Size limits for the start line and headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HeadLimits {
-    /// Bytes of the whole head, with its last empty line.
+    /// Maximum bytes of the start line and headers, including the final empty line.
     pub head_bytes: usize,
-    /// Bytes of the request target.
+    /// Maximum bytes of the request target.
     pub target_bytes: usize,
-    /// Number of fields; [`FIELDS_MAX`] is the most that can be asked for.
+    /// Maximum number of header fields. Values above [`FIELDS_MAX`] are lowered to it.
     pub fields: usize,
 }
 

@@ -1,18 +1,18 @@
-//! Field names that every server reads as the same field.
+//! Detects header names that every server reads as the same field.
 //!
-//! CGI and its heirs (WSGI, Rack, PHP) make `HTTP_X_FORWARDED_FOR` of `X-Forwarded-For`, and of `X_Forwarded_For` too.
-//! Some servers, such as lighttpd, put `_` for every character that is no letter and no digit. Behind a gateway, such a
-//! spelling stands for a field that the gateway sets, checks or removes.
+//! CGI and its successors (WSGI, Rack, PHP) map both `X-Forwarded-For` and `X_Forwarded_For` to `HTTP_X_FORWARDED_FOR`.
+//! Some servers, such as lighttpd, replace every character except letters and digits with `_`. Behind a gateway, such a
+//! spelling could impersonate a field that the gateway sets, checks or removes.
 
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGH_BITS: u64 = 0x80 * ONES;
 
-/// Whether a field name consists of letters, digits and `-` alone. `name` is a token, as all names of a parsed head are.
+/// Whether a field name contains only letters, digits and `-`. `name` must be a token, like every parsed name.
 #[inline]
 pub fn is_plain_name(name: &str) -> bool {
     let bytes = name.as_bytes();
     let Some(last) = bytes.last_chunk::<8>() else { return bytes.iter().all(|&byte| is_plain(byte)) };
-    // Eight bytes at a time; the last eight may overlap with those before.
+    // Checks eight bytes at a time. The last eight may overlap the previous ones.
     bytes.as_chunks::<8>().0.iter().chain([last]).all(|eight| are_plain(*eight))
 }
 
@@ -21,7 +21,7 @@ fn is_plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'-'
 }
 
-/// The same of eight bytes of ASCII. Sums set the high bit of each byte that is at least some value, and carry nothing
+/// Checks eight ASCII bytes at once. Each sum sets the high bit of every byte at or above some value. No sum carries
 /// into the next byte.
 #[inline]
 fn are_plain(eight: [u8; 8]) -> bool {
@@ -41,7 +41,7 @@ mod tests {
     use crate::is_token_byte;
 
     #[test]
-    fn names_of_letters_digits_and_hyphens_are_plain_at_every_length_and_place() {
+    fn plain_names_are_detected_at_every_length_and_position() {
         for len in 0..=20 {
             for at in 0..len {
                 for byte in (0..0x80).filter(|&byte| is_token_byte(byte)) {

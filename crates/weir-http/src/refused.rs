@@ -1,4 +1,4 @@
-//! What can be read of a request's head that was refused, for logs.
+//! Reads the valid parts of a rejected request, for logs.
 
 use httparse::Status;
 
@@ -6,25 +6,26 @@ use crate::HeadLimits;
 use crate::fields::{FIELDS_MAX, Field, FieldSlots, is_token_byte};
 use crate::strict::ends_are_crlf;
 
-/// Longer methods are not reported.
+/// Maximum bytes of a reported method. Longer methods are omitted.
 const METHOD_BYTES_MAX: usize = 64;
-/// Longer targets are cut.
+/// Maximum bytes of a reported target. Longer targets are truncated.
 const TARGET_BYTES_MAX: usize = 2048;
 
-/// What was read of a refused head. Nothing of it is safe to route by.
+/// The valid parts of a rejected request. They are not safe for routing.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct RefusedHead<'a> {
     /// The method, if a space follows it.
     pub method: Option<&'a str>,
-    /// The target as it was sent, if the request line is complete; cut after 2,048 bytes. It may hold any byte but LF.
+    /// The target as the client sent it, if the request line is complete. Truncated after 2,048 bytes. It may contain
+    /// any byte except LF.
     pub target: Option<&'a [u8]>,
-    /// The version, like `HTTP/1.1`, if the request line is complete.
+    /// The version, such as `HTTP/1.1`, if the request line is complete.
     pub version: Option<&'a str>,
-    /// All fields, if the head is complete and its grammar is right.
+    /// All header fields, if the headers are complete and well-formed.
     pub fields: Option<&'a [Field<'a>]>,
 }
 
-/// Reads the start of `buf`, in which [`parse_request`](crate::parse_request) found a fault or too few bytes.
+/// Reads the start of a `buf` that [`parse_request`](crate::parse_request) rejected or found incomplete.
 #[cold]
 pub fn read_refused<'a, 'b: 'a>(
     buf: &'b [u8],
@@ -71,7 +72,7 @@ fn all_fields<'a, 'b: 'a>(
 mod tests {
     use super::*;
 
-    /// Method, target and version, each `-` if it was not read, and the number of fields.
+    /// Checks method, target, version and number of fields. A missing part is `-`.
     #[track_caller]
     fn check(head: &[u8], expected: &str, fields: Option<usize>) {
         let mut slots = FieldSlots::new();
@@ -82,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn as_much_is_read_as_is_there() {
+    fn valid_parts_of_rejected_requests_are_read() {
         check(b"", "- - -", None);
         check(b"\r\n", "- - -", None);
         check(b"GET", "- - -", None);

@@ -1,4 +1,4 @@
-//! Request heads: the side of a server.
+//! Server side: parses request lines and headers.
 
 use httparse::Status;
 
@@ -8,52 +8,53 @@ use crate::strict::{Walker, ends_are_crlf, first_fault};
 use crate::target::{Target, parse_authority};
 use crate::{FIELDS_MAX, Framing, HeadError, HeadLimits, Version};
 
-/// How many empty lines before a request are skipped; one more is an error.
+/// How many empty lines before a request are skipped. One more is an error.
 pub const LEADING_EMPTY_LINES_MAX: usize = 2;
 
-/// A request's head, borrowed from the buffer it was read into.
+/// A request line and its headers. They borrow the buffer they were read into.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestHead<'a> {
-    /// The method, a token; case matters.
+    /// The method, a case-sensitive token.
     pub method: &'a str,
-    /// The target as it was sent.
+    /// The target as the client sent it.
     pub target: &'a str,
-    /// The version.
+    /// The protocol version.
     pub version: Version,
-    /// All fields in their order.
+    /// All header fields in the order received.
     pub fields: &'a [Field<'a>],
-    /// Bytes of the buffer that the head takes, with skipped empty lines before it.
+    /// Bytes of the buffer that the request line and headers use, including skipped empty lines.
     pub head_len: usize,
-    /// How the body ends; never [`Framing::UntilClose`].
+    /// How the body ends. Never [`Framing::UntilClose`].
     pub framing: Framing,
-    /// Whether the client wants to go on with the connection.
+    /// Whether the client asks to keep the connection open.
     pub keep_alive: bool,
-    /// Whether the client offers another protocol (Connection: upgrade, and Upgrade).
+    /// Whether the client offers an upgrade (`Connection: upgrade` with an Upgrade field).
     pub upgrade: bool,
     /// Whether the client waits for `100 Continue` before it sends the body.
     pub expect_continue: bool,
-    /// The authority asked for, with its port where one was sent; empty for HTTP/1.0 without one.
+    /// The requested authority, with its port if the client sent one. Empty for HTTP/1.0 without one.
     pub host: &'a str,
-    /// What is asked for there: starts with `/`, or is `*` (OPTIONS), or is empty (CONNECT).
+    /// The path and query. Starts with `/`, or is `*` (OPTIONS), or is empty (CONNECT).
     pub path_and_query: &'a str,
     connection_names_fields: bool,
 }
 
 impl<'a> RequestHead<'a> {
-    /// The value of the first field with this name, ignoring case.
+    /// Returns the value of the first header field with this name, ignoring case.
     pub fn field(&self, name: &str) -> Option<&'a [u8]> {
         find_field(self.fields, name)
     }
 
-    /// The fields that a proxy passes on. Transfer-Encoding is not among them, Content-Length is.
+    /// Returns the fields that a proxy forwards. They include Content-Length but not Transfer-Encoding.
     #[inline]
     pub fn end_to_end(&self) -> EndToEnd<'a> {
         EndToEnd::new(self.fields, self.connection_names_fields)
     }
 }
 
-/// Reads a request's head at the start of `buf`; `None` wants more bytes, and comes only while `buf` is
-/// shorter than the limit.
+/// Parses the request line and headers at the start of `buf`.
+///
+/// Returns `None` if more bytes are needed, which happens only while `buf` is shorter than the limit.
 pub fn parse_request<'a, 'b: 'a>(
     buf: &'b [u8],
     limits: &HeadLimits,
@@ -84,7 +85,7 @@ pub fn parse_request<'a, 'b: 'a>(
         .map(|head| Some(RequestHead { head_len: skipped + len, ..head }))
 }
 
-/// Checks a well-formed head and draws the conclusions.
+/// Checks well-formed headers, and derives framing, host and connection options from them.
 #[inline]
 fn understand<'a>(
     method: &'a str,
@@ -120,7 +121,7 @@ fn understand<'a>(
     })
 }
 
-/// The authority asked for: the target's, which Host must repeat, else Host's.
+/// Returns the requested authority: from the target if it has one, else from Host. Both must match if present.
 #[inline]
 fn effective_host<'a>(facts: &Facts<'a>, form: &Target<'a>, version: Version) -> Result<&'a str, HeadError> {
     let Some(host) = facts.host else {
@@ -136,7 +137,7 @@ fn effective_host<'a>(facts: &Facts<'a>, form: &Target<'a>, version: Version) ->
     }
 }
 
-/// The bytes of empty lines before the request; `None` if the buffer ends in or after them.
+/// Returns the bytes of empty lines before the request. `None` if the buffer ends in or after them.
 #[inline]
 fn skip_empty_lines(buf: &[u8]) -> Result<Option<usize>, HeadError> {
     let mut skipped = 0;
@@ -154,7 +155,7 @@ fn skip_empty_lines(buf: &[u8]) -> Result<Option<usize>, HeadError> {
     }
 }
 
-/// More bytes are wanted, if the limit lets them come.
+/// Asks for more bytes. Fails if the limit is reached.
 fn more<T>(window: &[u8], limits: &HeadLimits, skipped: usize) -> Result<Option<T>, HeadError> {
     if window.len() < limits.head_bytes {
         return Ok(None);
@@ -163,8 +164,8 @@ fn more<T>(window: &[u8], limits: &HeadLimits, skipped: usize) -> Result<Option<
     Err(if has_line { HeadError::TooLarge } else { HeadError::TargetTooLong })
 }
 
-/// The parser refuses what no byte so far explains: a version that may still become a well-formed one, which
-/// is named once it is whole.
+/// Maps a parser error for which the walker found no faulty byte. A version may be incomplete, so it is reported only
+/// once it is whole.
 #[cold]
 fn unexplained<T>(
     error: httparse::Error,

@@ -1,4 +1,4 @@
-//! Response heads: the side of a client.
+//! Client side: parses status lines and headers.
 
 use httparse::Status;
 
@@ -7,57 +7,58 @@ use crate::framing::Facts;
 use crate::strict::{Walker, ends_are_crlf, first_fault};
 use crate::{FIELDS_MAX, Framing, HeadError, HeadLimits, Version};
 
-/// The kind of request that a response answers, as far as it decides about the body.
+/// The kind of request that a response belongs to. It decides whether the response has a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResponseTo {
     /// HEAD: the response never has a body.
     Head,
-    /// CONNECT: a 2xx makes a tunnel of the connection.
+    /// CONNECT: a 2xx status turns the connection into a tunnel.
     Connect,
     /// Any other method.
     Other,
 }
 
-/// A response's head, borrowed from the buffer it was read into.
+/// A status line and its headers. They borrow the buffer they were read into.
 #[derive(Debug, Clone, Copy)]
 pub struct ResponseHead<'a> {
-    /// The status code, 100 to 999. Codes beyond 599 are in use, and are server errors to whoever does not know them
-    /// (RFC 9110, section 15).
+    /// The status code, 100 to 999. Some servers send codes above 599. Recipients treat them as server errors (RFC
+    /// 9110, section 15).
     pub status: u16,
-    /// The reason phrase; empty where none was sent, or one that is not ASCII.
+    /// The reason phrase. Empty if none was sent or if it is not ASCII.
     pub reason: &'a str,
-    /// The version.
+    /// The protocol version.
     pub version: Version,
-    /// All fields in their order.
+    /// All header fields in the order received.
     pub fields: &'a [Field<'a>],
-    /// Bytes of the buffer that the head takes.
+    /// Bytes of the buffer that the status line and headers use.
     pub head_len: usize,
     /// How the body ends.
     pub framing: Framing,
-    /// Whether the connection can be used again after the body; never with [`Framing::UntilClose`].
+    /// Whether the connection can be reused after the body. Never true with [`Framing::UntilClose`].
     pub keep_alive: bool,
-    /// An interim response (1xx but 101): the real one follows on the same connection.
+    /// An interim response (1xx except 101). The final response follows on the same connection.
     pub interim: bool,
-    /// The connection speaks no HTTP after this head: 101, or a 2xx to CONNECT.
+    /// The connection stops speaking HTTP after these headers: 101, or 2xx to CONNECT.
     pub upgrade: bool,
     connection_names_fields: bool,
 }
 
 impl<'a> ResponseHead<'a> {
-    /// The value of the first field with this name, ignoring case.
+    /// Returns the value of the first header field with this name, ignoring case.
     pub fn field(&self, name: &str) -> Option<&'a [u8]> {
         find_field(self.fields, name)
     }
 
-    /// The fields that a proxy passes on. Transfer-Encoding is not among them, Content-Length is.
+    /// Returns the fields that a proxy forwards. They include Content-Length but not Transfer-Encoding.
     #[inline]
     pub fn end_to_end(&self) -> EndToEnd<'a> {
         EndToEnd::new(self.fields, self.connection_names_fields)
     }
 }
 
-/// Reads a response's head at the start of `buf`; `None` wants more bytes, and comes only while `buf` is
-/// shorter than the limit.
+/// Parses the status line and headers at the start of `buf`.
+///
+/// Returns `None` if more bytes are needed, which happens only while `buf` is shorter than the limit.
 pub fn parse_response<'a, 'b: 'a>(
     buf: &'b [u8],
     request_was: ResponseTo,
@@ -106,7 +107,7 @@ pub fn parse_response<'a, 'b: 'a>(
     }))
 }
 
-/// RFC 9112, 6.3, for responses.
+/// Body framing of responses (RFC 9112, 6.3).
 #[inline]
 fn framing_of(status: u16, request_was: ResponseTo, facts: &Facts<'_>) -> Framing {
     let is_tunnel = request_was == ResponseTo::Connect && status / 100 == 2;
@@ -120,13 +121,13 @@ fn framing_of(status: u16, request_was: ResponseTo, facts: &Facts<'_>) -> Framin
     }
 }
 
-/// More bytes are wanted, if the limit lets them come.
+/// Asks for more bytes. Fails if the limit is reached.
 fn more<T>(window: &[u8], limits: &HeadLimits) -> Result<Option<T>, HeadError> {
     if window.len() < limits.head_bytes { Ok(None) } else { Err(HeadError::TooLarge) }
 }
 
-/// The parser refuses what no byte so far explains: a version that may still become a well-formed one, which
-/// is named once it is whole.
+/// Maps a parser error for which the walker found no faulty byte. A version may be incomplete, so it is reported only
+/// once it is whole.
 #[cold]
 fn unexplained<T>(
     error: httparse::Error,

@@ -1,8 +1,8 @@
-//! The strict reader: walks a head byte by byte and names the first thing that is wrong.
+//! The strict reader: checks headers byte by byte and reports the first fault.
 //!
-//! Heads are parsed by `httparse`, which is fast, says little about causes, and lets bare LF pass. So the fast
-//! path checks only the line ends ([`ends_are_crlf`]), and this walker runs over heads that were refused, and
-//! over trailers. Since each error belongs to one byte, the cause doesn't depend on how the input was cut.
+//! `httparse` parses the headers. It is fast, but it reports few causes and accepts bare LF. The fast path therefore
+//! also checks the line ends ([`ends_are_crlf`]). This walker reads only rejected headers and trailers. Each error
+//! belongs to one byte, so the cause does not depend on how the input is split.
 //!
 //! ```text
 //! Method -> Target -> Version ----\                      /-> Name -> ValueStart -> Value
@@ -13,21 +13,21 @@
 use crate::HeadError;
 use crate::fields::{Field, is_token_byte};
 
-/// Where the walker is.
+/// The position of the walker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// In the method; the count of its bytes so far.
+    /// In the method. Counts its bytes so far.
     Method(usize),
-    /// In the target; the count of its bytes so far.
+    /// In the target. Counts its bytes so far.
     Target(usize),
-    /// In the version; the count of its bytes so far. A space follows it in responses, CR in requests.
+    /// In the version. Counts its bytes so far. A space follows it in responses, CR in requests.
     Version {
         seen: usize,
         major: u8,
         minor: u8,
         response: bool,
     },
-    /// In the status code; the count of its digits so far.
+    /// In the status code. Counts its digits so far.
     Status(usize),
     Reason,
     /// After a CR that ends a line.
@@ -35,17 +35,17 @@ enum State {
     FieldStart,
     Name,
     Value,
-    /// After the CR of the last, empty line.
+    /// After the CR of the final empty line.
     EndLf,
 }
 
-/// What a byte brought.
+/// The result of one byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     More,
     /// This byte is the colon after a field name.
     NameEnd,
-    /// This byte ends the head.
+    /// This byte ends the headers.
     Done,
 }
 
@@ -70,7 +70,7 @@ impl Walker {
         Walker { state: State::FieldStart, names: 0, fields_max }
     }
 
-    /// Takes the next byte.
+    /// Processes the next byte.
     pub(crate) fn push(&mut self, byte: u8) -> Result<Step, HeadError> {
         match (self.state, byte) {
             (State::LineLf, b'\n') => self.state = State::FieldStart,
@@ -172,7 +172,7 @@ impl Walker {
     }
 }
 
-/// The first thing that is wrong in a head that was refused; `None` where no byte so far is to blame.
+/// Returns the first fault in rejected headers. Returns `None` if no byte so far is faulty.
 #[cold]
 pub(crate) fn first_fault(mut walker: Walker, head: &[u8]) -> Option<HeadError> {
     for &byte in head {
@@ -185,8 +185,8 @@ pub(crate) fn first_fault(mut walker: Walker, head: &[u8]) -> Option<HeadError> 
     None
 }
 
-/// Whether every line of a parsed head ends in CR LF. All other line ends were refused by the parser, so it is
-/// enough to look before each field's name and at the end.
+/// Whether every line of parsed headers ends in CR LF. The parser rejects other line ends. Checking before each field
+/// name and at the end is therefore sufficient.
 #[inline]
 pub(crate) fn ends_are_crlf(head: &[u8], fields: &[Field<'_>]) -> bool {
     head.ends_with(b"\r\n\r\n")
@@ -196,7 +196,7 @@ pub(crate) fn ends_are_crlf(head: &[u8], fields: &[Field<'_>]) -> bool {
         })
 }
 
-/// Whether a byte may stand in a field value or a reason phrase.
+/// Whether a field value or a reason phrase may contain this byte.
 fn is_text_byte(byte: u8) -> bool {
     matches!(byte, b'\t' | b' '..=b'~' | 0x80..)
 }

@@ -1,15 +1,15 @@
-//! The request target's four forms and the authority in them and in Host (RFC 9112, 3.2).
+//! The four forms of the request target, and the authority in them and in Host (RFC 9112, 3.2).
 
 use std::net::Ipv6Addr;
 
 use crate::HeadError;
 
-/// A target taken apart.
+/// A parsed request target.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Target<'a> {
-    /// The authority of the absolute-form and the authority-form.
+    /// The authority, for absolute-form and authority-form.
     pub(crate) authority: Option<&'a str>,
-    /// What is looked up: starts with `/`, or is `*` (OPTIONS), or is empty (CONNECT).
+    /// The path and query. Starts with `/`, or is `*` (OPTIONS), or is empty (CONNECT).
     pub(crate) path_and_query: &'a str,
 }
 
@@ -33,7 +33,7 @@ impl<'a> Target<'a> {
         if target.contains('/') || target == "*" {
             return Err(HeadError::TargetForm);
         }
-        // An IPv6 address has colons too, but none after its bracket.
+        // An IPv6 address contains colons, but none after its bracket.
         let has_port =
             target.rsplit_once(':').is_some_and(|(_, port)| !port.is_empty() && !port.contains(']'));
         match parse_authority(target.as_bytes()) {
@@ -61,7 +61,7 @@ impl<'a> Target<'a> {
         let path_and_query = match path {
             "" if is_options => "*",
             "" => "/",
-            // A query without a path is valid, but has no form that could be passed on as it is.
+            // A query without a path is valid, but cannot be forwarded unchanged.
             _ if path.starts_with('?') => return Err(HeadError::Target),
             _ => path,
         };
@@ -70,7 +70,7 @@ impl<'a> Target<'a> {
     }
 }
 
-/// A host with an optional port, or `None` where the bytes are something else, empty too.
+/// Parses a host with an optional port. Returns `None` if the bytes are empty or anything else.
 #[inline]
 pub(crate) fn parse_authority(bytes: &[u8]) -> Option<&str> {
     let authority = std::str::from_utf8(bytes).ok()?;
@@ -92,11 +92,11 @@ pub(crate) fn parse_authority(bytes: &[u8]) -> Option<&str> {
     (host_is_valid && port_is_valid).then_some(authority)
 }
 
-/// Whether the bytes are a name or an IPv4 address by RFC 3986, 3.2.2, without escapes and empty labels; one dot may
-/// close it.
+/// Whether the bytes are a name or an IPv4 address (RFC 3986, 3.2.2) without escapes and empty labels. A final dot is
+/// allowed.
 ///
-/// `%61.b` and `a.b..` would be names that no route matches and that an upstream may take for `a.b`. No client sends
-/// them.
+/// No route would match `%61.b` or `a.b..`, but an upstream may read them as `a.b`. Real clients do not send such
+/// names.
 fn is_registered_name(host: &[u8]) -> bool {
     let mut is_at_label = true;
     for byte in host {
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn authorities() {
+    fn authorities_are_validated() {
         for good in [
             "a",
             "a.b",
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_go_with_methods() {
+    fn method_decides_allowed_target_forms() {
         let good = [
             ("GET", "/a?b", None, "/a?b"),
             ("GET", "http://a/b?c", Some("a"), "/b?c"),

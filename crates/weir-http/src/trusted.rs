@@ -1,14 +1,17 @@
-//! `X-Forwarded-For` and `Forwarded` (RFC 7239): the elements that trusted proxies appended, read from the right.
+//! Reads the elements that trusted proxies appended to `X-Forwarded-For` or `Forwarded` (RFC 7239).
 //!
-//! Each trusted proxy appends one element, to the last line or in a line of its own, so the elements of N trusted proxies
-//! are the last N, and what a client sends stands to the left of all of them. The reader starts at the end of the last
-//! line and goes left, byte by byte, and stops at the comma or the line's start before the N-th element: it never looks
-//! at a byte of the client, so no such byte can change how it reads. Quotes pair from the right too: a quote met outside
-//! of a string closes one, and that string opens at the nearest `="` to the left, which cannot stand inside of a
-//! well-formed string (a quote in it has a backslash before it).
+//! Each trusted proxy appends one element, to the last line or in a new line. The elements of N trusted proxies are
+//! therefore the last N. Everything a client sends is to the left of them.
 //!
-//! A trusted proxy has to write well-formed elements. One that writes a client's `Host` into `Forwarded` without escaping
-//! lets the client write elements of its own, which no reader can tell from the proxy's.
+//! The reader goes left from the end of the last line. It stops before the N-th element, at a comma or at the start of
+//! the line. It never reads a byte from the client, so a client cannot change the result.
+//!
+//! The reader also pairs quotes from the right. A quote outside a string closes a string. The string opens at the
+//! nearest `="` to the left. A well-formed string cannot contain `="`, because a backslash precedes each quote inside
+//! it.
+//!
+//! A trusted proxy must write well-formed elements. Some proxies copy a client's `Host` into `Forwarded` without
+//! escaping. Such a client can add elements of its own, and no reader can tell them from the proxy's.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -16,39 +19,39 @@ use std::net::IpAddr;
 
 use crate::{Field, is_token_byte};
 
-/// The most elements that are read.
+/// Maximum number of elements that are read.
 pub const TRUSTED_ELEMENTS_MAX: usize = 16;
 
-/// Replaces an element that cannot be read (RFC 7239, 6.2).
+/// Replaces an unreadable element (RFC 7239, 6.2).
 const UNKNOWN: &str = "unknown";
 
-/// A field that proxies append the address of their client to.
+/// A header field to which proxies append the address of their client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressField {
-    /// `X-Forwarded-For`: addresses with commas between them, without quotes.
+    /// `X-Forwarded-For`: addresses separated by commas, without quotes.
     XForwardedFor,
     /// `Forwarded` of RFC 7239.
     Forwarded,
 }
 
-/// The elements that trusted proxies appended to one field.
+/// The elements that trusted proxies appended to a header field.
 #[derive(Debug)]
 pub struct TrustedElements<'a> {
     field: AddressField,
-    /// Without white space around them, the last one first.
+    /// Without surrounding whitespace, last element first.
     elements: [&'a [u8]; TRUSTED_ELEMENTS_MAX],
     len: usize,
 }
 
-/// Who a proxy says its client is.
+/// The client that a proxy reports.
 #[derive(Debug, PartialEq, Eq)]
 enum Node<'a> {
     Address {
         ip: IpAddr,
-        /// As it was sent, perhaps with a port.
+        /// The address as sent, optionally with a port.
         text: Cow<'a, str>,
     },
-    /// `unknown`, or a name that hides an address; perhaps with a port.
+    /// `unknown`, or an obfuscated name, optionally with a port.
     Hidden(Cow<'a, str>),
 }
 
@@ -63,8 +66,8 @@ impl AddressField {
 }
 
 impl<'a> TrustedElements<'a> {
-    /// The last `count` elements of all lines of this field, at most [`TRUSTED_ELEMENTS_MAX`]; fewer if fewer were sent.
-    /// Empty elements are skipped (RFC 9110, 5.6.1).
+    /// Returns the last `count` elements of all lines of this field, at most [`TRUSTED_ELEMENTS_MAX`]. Returns fewer if
+    /// fewer were sent. Skips empty elements (RFC 9110, 5.6.1).
     pub fn of(fields: &[Field<'a>], field: AddressField, count: usize) -> Self {
         let mut trusted = TrustedElements { field, elements: [&[]; TRUSTED_ELEMENTS_MAX], len: 0 };
         let count = count.min(TRUSTED_ELEMENTS_MAX);
@@ -89,8 +92,8 @@ impl<'a> TrustedElements<'a> {
         trusted
     }
 
-    /// The address in the first of the elements: the client, as the outermost trusted proxy reports it. `None` if there
-    /// is no element, or if the first one holds no address.
+    /// Returns the address in the first element: the client that the outermost trusted proxy reports. Returns `None` if
+    /// there is no element, or if the first one contains no address.
     pub fn client(&self) -> Option<IpAddr> {
         let (first, _) = self.elements[..self.len].split_last()?;
         match node_of(self.field, first)? {
@@ -99,9 +102,9 @@ impl<'a> TrustedElements<'a> {
         }
     }
 
-    /// Appends the elements in the form of `X-Forwarded-For`, each with a comma and a space behind it. What is neither
-    /// an address nor a name that hides one becomes `unknown`, so that nothing else reaches the next reader. Brackets
-    /// around IPv6 stay only in front of a port.
+    /// Appends the elements in the form of `X-Forwarded-For`, each followed by a comma and a space. Elements that are
+    /// neither an address nor an obfuscated name become `unknown`. IPv6 addresses keep their brackets only before a
+    /// port.
     pub fn append_x_forwarded_for(&self, out: &mut String) {
         for element in self.oldest_first() {
             match node_of(self.field, element) {
@@ -115,7 +118,7 @@ impl<'a> TrustedElements<'a> {
         }
     }
 
-    /// The same in the form of `Forwarded`. Well-formed elements of a `Forwarded` keep all of their parameters.
+    /// Appends the elements in the form of `Forwarded`. Well-formed `Forwarded` elements keep all their parameters.
     pub fn append_forwarded(&self, out: &mut String) {
         for element in self.oldest_first() {
             match std::str::from_utf8(element) {
@@ -128,13 +131,13 @@ impl<'a> TrustedElements<'a> {
         }
     }
 
-    /// The elements as they were sent, without white space around them.
+    /// Returns the elements as sent, oldest first, without surrounding whitespace.
     pub fn oldest_first(&self) -> impl Iterator<Item = &'a [u8]> {
         self.elements[..self.len].iter().rev().copied()
     }
 }
 
-/// The last element of a line, and what stands before its comma.
+/// Returns the part before the last comma, and the last element of the line.
 fn split_last(field: AddressField, line: &[u8]) -> (Option<&[u8]>, &[u8]) {
     let comma = match field {
         AddressField::XForwardedFor => memchr::memrchr(b',', line),
@@ -157,12 +160,12 @@ fn last_comma_outside_quotes(line: &[u8]) -> Option<usize> {
     }
 }
 
-/// The last `"` with a `=` before it.
+/// Returns the position of the last `"` with a `=` before it.
 fn opening_quote(line: &[u8]) -> Option<usize> {
     memchr::memrchr_iter(b'"', line).find(|&at| at > 0 && line[at - 1] == b'=')
 }
 
-/// The node in an element; `None` if it holds none that can be read.
+/// Parses the node in an element. Returns `None` if there is no readable node.
 fn node_of(field: AddressField, element: &[u8]) -> Option<Node<'_>> {
     match field {
         AddressField::XForwardedFor => node(Cow::Borrowed(std::str::from_utf8(element).ok()?)),
@@ -170,7 +173,8 @@ fn node_of(field: AddressField, element: &[u8]) -> Option<Node<'_>> {
     }
 }
 
-/// The value of `for` in an element of `Forwarded`, if it has one; `None` if the element is malformed, or has two.
+/// Parses the value of `for` in a `Forwarded` element, if present. Returns `None` if the element is malformed or has
+/// two `for` parameters.
 fn pairs(element: &[u8]) -> Option<Option<Cow<'_, str>>> {
     let mut node = None;
     let mut rest = element;
@@ -193,8 +197,8 @@ fn pairs(element: &[u8]) -> Option<Option<Cow<'_, str>>> {
     }
 }
 
-/// The value at the start of `bytes`, and what follows it. Addresses are taken without quotes too, although RFC 7239
-/// wants quotes around a colon.
+/// Parses the value at the start of `bytes`, and returns the remaining bytes. Accepts addresses without quotes,
+/// although RFC 7239 requires quotes around a colon.
 fn value(bytes: &[u8]) -> Option<(Cow<'_, [u8]>, &[u8])> {
     let [b'"', quoted @ ..] = bytes else {
         let is_bare = |byte: &&u8| is_token_byte(**byte) || matches!(**byte, b':' | b'[' | b']');
@@ -223,7 +227,7 @@ fn text(value: Cow<'_, [u8]>) -> Option<Cow<'_, str>> {
     }
 }
 
-/// A node of RFC 7239, 6; IPv6 without brackets too, as `X-Forwarded-For` has it.
+/// Parses a node (RFC 7239, 6). Also accepts IPv6 without brackets, as in `X-Forwarded-For`.
 fn node(text: Cow<'_, str>) -> Option<Node<'_>> {
     let ip = match text.parse() {
         Ok(ip) => Some(ip),
@@ -250,7 +254,7 @@ fn node(text: Cow<'_, str>) -> Option<Node<'_>> {
     })
 }
 
-/// Whether this is nothing, or a colon with a port or with a name that hides one.
+/// Whether this is empty, or a colon followed by a port or an obfuscated port.
 fn is_port(text: &str) -> bool {
     let Some(port) = text.strip_prefix(':') else { return text.is_empty() };
     let is_number = (1..=5).contains(&port.len()) && port.bytes().all(|byte| byte.is_ascii_digit());
@@ -262,9 +266,9 @@ fn is_name(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(is_of_name)
 }
 
-/// Appends a `for` with this node.
+/// Appends a `for` parameter with this node.
 fn append_for(node: Option<Node<'_>>, out: &mut String) {
-    // Writing to a string does not fail.
+    // Writing to a `String` cannot fail.
     let _ = match node {
         Some(Node::Address { ip: IpAddr::V6(ip), text }) if !text.starts_with('[') => {
             write!(out, "for=\"[{ip}]\"")

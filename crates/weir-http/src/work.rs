@@ -1,14 +1,14 @@
-//! Counts the work that reading a head takes, so that tests can compare it with the bytes of the head.
+//! Counts the work of parsing headers, so that tests can compare it with the size of the headers.
 //!
-//! The counter exists in builds with debug assertions only; release builds count nothing. One unit is a field that a
-//! search looks at, or an element of a list or a byte of it.
+//! Only builds with debug assertions count. One unit is a field that a search compares, a list element, or a byte of a
+//! list element.
 
 #[cfg(debug_assertions)]
 thread_local! {
     static DONE: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
-/// Adds `units` to the counter of this thread.
+/// Adds `units` to this thread's counter.
 #[inline]
 pub fn count(units: usize) {
     #[cfg(debug_assertions)]
@@ -17,7 +17,8 @@ pub fn count(units: usize) {
     let _ = units;
 }
 
-/// The units that `run` takes on this thread; 0 in builds without debug assertions.
+/// Runs `run` and returns its result and the units it used on this thread. The units are 0 in builds without debug
+/// assertions.
 pub fn of<T>(run: impl FnOnce() -> T) -> (T, u64) {
     let before = done();
     let result = run();

@@ -1,18 +1,18 @@
-//! Serializing: appends lines, fields and chunk framing to a buffer that the caller reuses.
+//! Serialization: appends lines, header fields and chunk framing to a buffer that the caller reuses.
 //!
-//! Names and values are appended as they are; they come from a parsed message or from checked configuration,
-//! and debug builds assert that no line end is smuggled in.
+//! Names and values are appended unchanged. They come from a parsed message or from validated configuration. Debug
+//! builds assert that they contain no line end.
 
 use crate::Framing;
 
-/// What ends a chunk's data.
+/// The line end after a chunk's data.
 pub const CHUNK_END: &[u8] = b"\r\n";
 /// The last chunk, without trailers.
 pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
-/// The whole interim response that lets a client send the body it announced.
+/// The complete `100 Continue` response. The client sends its body after it.
 pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
-/// Appends `METHOD target HTTP/1.1` and the line's end.
+/// Appends `METHOD target HTTP/1.1` and a line end.
 pub fn append_request_line(out: &mut Vec<u8>, method: &str, target: &str) {
     debug_assert!(is_line_safe(method.as_bytes()) && is_line_safe(target.as_bytes()));
     out.reserve(method.len() + target.len() + 12);
@@ -22,7 +22,7 @@ pub fn append_request_line(out: &mut Vec<u8>, method: &str, target: &str) {
     out.extend_from_slice(b" HTTP/1.1\r\n");
 }
 
-/// Appends an HTTP/1.1 status line with the usual reason phrase.
+/// Appends an HTTP/1.1 status line with the standard reason phrase.
 pub fn append_status_line(out: &mut Vec<u8>, status: u16) {
     if status == 200 {
         out.extend_from_slice(b"HTTP/1.1 200 OK\r\n");
@@ -43,7 +43,7 @@ pub fn append_status_line_with_reason(out: &mut Vec<u8>, status: u16, reason: &s
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends one field with its line's end.
+/// Appends a header field and a line end.
 #[inline]
 pub fn append_field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     debug_assert!(is_line_safe(name.as_bytes()) && is_line_safe(value));
@@ -61,7 +61,7 @@ pub fn append_content_length(out: &mut Vec<u8>, body_bytes: u64) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends the field that announces this framing; nothing for no body and for a body until close.
+/// Appends the header field for this framing. Appends nothing for no body and for a body until close.
 pub fn append_framing(out: &mut Vec<u8>, framing: Framing) {
     match framing {
         Framing::None | Framing::UntilClose => {}
@@ -70,8 +70,8 @@ pub fn append_framing(out: &mut Vec<u8>, framing: Framing) {
     }
 }
 
-/// Appends a chunk's size line; the data and [`CHUNK_END`] follow. A size of 0 would end the body, so the
-/// caller leaves empty chunks out.
+/// Appends a chunk's size line. The caller appends the data and [`CHUNK_END`] after it. The caller skips empty chunks,
+/// because size 0 ends the body.
 pub fn append_chunk_header(out: &mut Vec<u8>, data_bytes: usize) {
     debug_assert!(data_bytes > 0, "an empty chunk would end the body");
     let mut digits = [0u8; 18];
@@ -86,14 +86,14 @@ pub fn append_chunk_header(out: &mut Vec<u8>, data_bytes: usize) {
     out.extend_from_slice(&digits[at..]);
 }
 
-/// Appends the last chunk with trailers as [`crate::BodyDecoder::trailers`] gives them (perhaps none).
+/// Appends the last chunk with trailers from [`crate::BodyDecoder::trailers`], which may be empty.
 pub fn append_last_chunk(out: &mut Vec<u8>, trailers: &[u8]) {
     out.extend_from_slice(b"0\r\n");
     out.extend_from_slice(trailers);
     out.extend_from_slice(b"\r\n");
 }
 
-/// The usual reason phrase of a status; empty for one that has none.
+/// Returns the standard reason phrase of a status, or an empty string if it has none.
 pub fn reason_phrase(status: u16) -> &'static str {
     match status {
         100 => "Continue",
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn status_lines_carry_the_reason() {
+    fn status_lines_contain_the_reason_phrase() {
         let mut out = Vec::new();
         append_status_line(&mut out, 200);
         append_status_line(&mut out, 404);

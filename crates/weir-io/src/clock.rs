@@ -1,12 +1,12 @@
-//! The one clock of a measurement.
+//! The clock for all measurements.
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// `CLOCK_MONOTONIC` in nanoseconds: the same for every process of the host.
+/// Returns `CLOCK_MONOTONIC` in nanoseconds. All processes of the host see the same value.
 #[inline]
 pub fn mono_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
-    // The monotonic clock starts at boot, so neither field is ever negative.
+    // The monotonic clock starts at boot, so neither field is negative.
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 

@@ -1,30 +1,30 @@
-//! The process's table of open files.
+//! The open file table of the process.
 
 use rustix::event::epoll;
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Has the kernel make room for `files` open files at once, as far as the process's limit allows.
+/// Reserves table space in the kernel for `files` open files, up to the process limit.
 ///
-/// The table doubles as files are opened, and in a process with several threads each time waits until every CPU has
-/// passed a quiet point (`synchronize_rcu` in `expand_files`): some 10 ms in which the thread that opens a file or
-/// takes a connection does nothing else. So it is to be called before the threads start; the table never shrinks.
+/// The kernel doubles the table as files are opened. In a multi-threaded process each doubling waits for an RCU grace
+/// period (`synchronize_rcu` in `expand_files`). The thread that opens a file or accepts a connection then blocks for
+/// about 10 ms. Call this function before threads start. The table never shrinks.
 pub fn reserve_files(files: u64) {
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     let Some(last) = files.min(limit).checked_sub(1).and_then(|last| i32::try_from(last).ok()) else {
         return;
     };
-    // Without it all works too, with the waits.
+    // A failure costs only the waits.
     if let Ok(any) = epoll::create(epoll::CreateFlags::CLOEXEC) {
         let _ = fcntl_dupfd_cloexec(&any, last);
     }
 }
 
-/// Raises the process's limit of open files as far as it may. Every connection takes one, and the usual 1,024 would be
+/// Raises the soft limit of open files to the hard limit. Every connection needs one file, so the usual 1,024 would be
 /// the lowest limit of all.
 pub fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
-    // Without it all works too, with fewer connections.
+    // A failure costs only connections.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
 
@@ -32,7 +32,7 @@ pub fn raise_open_files() {
 mod tests {
     use super::*;
 
-    /// Size of this process's table of open files.
+    /// Size of this process's open file table.
     fn table() -> u64 {
         let status = std::fs::read_to_string("/proc/self/status").unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("FDSize:")).unwrap();
@@ -40,7 +40,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_holds_as_many_as_asked_and_no_file_stays_open() {
+    fn the_table_grows_to_the_requested_size_and_no_file_stays_open() {
         let wanted = table() * 4;
         reserve_files(wanted);
         assert!(table() >= wanted);

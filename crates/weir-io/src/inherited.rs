@@ -1,4 +1,4 @@
-//! Listening sockets that whoever started this process has opened for it, as systemd does: `LISTEN_PID`, `LISTEN_FDS`.
+//! Listening sockets passed by the parent process with `LISTEN_PID` and `LISTEN_FDS` (systemd socket activation).
 #![allow(unsafe_code)]
 
 use std::io;
@@ -9,19 +9,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::sockopt::socket_acceptconn;
 
-/// The first descriptor behind standard input, output and error.
+/// The first descriptor after standard input, output and error.
 const FIRST: RawFd = 3;
 
-/// More would be no list of sockets.
+/// A higher count is invalid.
 const COUNT_MAX: RawFd = 4096;
 
-/// They are owned from the first call on.
+/// Set by the first call, which takes ownership of the descriptors.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// The sockets, which don't block; none where there are none for this process, or where they were taken already.
+/// Returns the inherited sockets in non-blocking mode. Returns none if there are none for this process, or on a second
+/// call.
 ///
 /// # Errors
-/// When one of them is no listening socket of TCP.
+/// If an inherited descriptor is not a listening TCP socket.
 pub fn inherited_sockets() -> io::Result<Vec<TcpListener>> {
     let variable = |name: &str| std::env::var(name).ok();
     let Some(count) = count_for(std::process::id(), variable("LISTEN_PID"), variable("LISTEN_FDS")) else {
@@ -33,23 +34,23 @@ pub fn inherited_sockets() -> io::Result<Vec<TcpListener>> {
     (FIRST..FIRST + count).map(take).collect()
 }
 
-/// As a listening socket of TCP, which does not block.
+/// Converts a descriptor to a listening TCP socket in non-blocking mode.
 ///
 /// # Errors
-/// When it is another thing.
+/// If the descriptor is not a listening TCP socket.
 pub fn listening_socket(socket: OwnedFd) -> io::Result<TcpListener> {
     let no_listener = || io::Error::new(io::ErrorKind::InvalidInput, "it is no listening socket of TCP");
     if !socket_acceptconn(&socket).is_ok_and(|listens| listens) {
         return Err(no_listener());
     }
     let listener = TcpListener::from(socket);
-    // One of another family has no address of IP.
+    // A socket of another address family has no IP address.
     listener.local_addr().map_err(|_| no_listener())?;
     listener.set_nonblocking(true)?;
     Ok(listener)
 }
 
-/// How many there are, if they are for this process: the variables reach its children, too.
+/// Returns the number of sockets if they are for this process. Child processes inherit the variables too.
 fn count_for(process: u32, listen_pid: Option<String>, listen_fds: Option<String>) -> Option<RawFd> {
     let is_for_us = listen_pid?.parse() == Ok(process);
     let count: RawFd = listen_fds?.parse().ok()?;
@@ -61,14 +62,14 @@ fn take(descriptor: RawFd) -> io::Result<TcpListener> {
         let message = format!("descriptor {descriptor} of LISTEN_FDS: {what}");
         io::Error::new(io::ErrorKind::InvalidInput, message)
     };
-    // SAFETY: to ask for the flags of a number that is no descriptor is an error, and nothing else.
+    // SAFETY: `F_GETFD` on a number that is not a descriptor only returns an error.
     if unsafe { libc::fcntl(descriptor, libc::F_GETFD) } < 0 {
         return Err(wrong("it is not open".to_owned()));
     }
-    // SAFETY: it is open, and was opened for this process before it began, so nothing in it owns the descriptor;
-    // `TAKEN` sees to it that it is owned once.
+    // SAFETY: the descriptor is open. It was opened before this process started, so nothing in this process owns it.
+    // `TAKEN` ensures that it is owned only once.
     let socket = unsafe { OwnedFd::from_raw_fd(descriptor) };
-    // Programs that are started from here have no part in it.
+    // Child processes must not inherit it.
     fcntl_setfd(&socket, FdFlags::CLOEXEC)?;
     listening_socket(socket).map_err(|error| wrong(error.to_string()))
 }
@@ -84,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn sockets_of_others_are_left_alone() {
+    fn sockets_of_other_processes_are_ignored() {
         check(None, None, None);
         check(Some("7"), None, None);
         check(None, Some("2"), None);
@@ -97,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_listen_is_refused() {
+    fn sockets_that_do_not_listen_are_rejected() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         assert!(listening_socket(OwnedFd::from(stream)).is_err());

@@ -1,7 +1,7 @@
-//! One pinned thread a worker: current-thread runtimes, shared-port listeners, a nanosecond timer in the same poll.
+//! Thread-per-core I/O: pinned worker threads, shared-port listeners, and timers with nanosecond resolution.
 //!
-//! This is the corner where weir meets the operating system on the hot paths: the load engine, the
-//! origin and the data plane stand on it. It knows nothing of HTTP, load or gateways.
+//! This crate wraps the operating system for the hot paths of the load engine, the origin and the data plane. It
+//! contains no HTTP, load generation or gateway code.
 
 mod alarm;
 mod clock;

@@ -1,4 +1,4 @@
-//! Listening sockets: one for each worker, all on one port.
+//! Listening sockets: one per worker, all on one port.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -6,22 +6,23 @@ use std::os::fd::AsFd;
 
 use socket2::{Domain, Protocol, SockFilter, SockRef, Socket, Type};
 
-/// Binds `sockets` listening sockets to `addr`, one for each worker; the kernel spreads connections over them.
+/// Binds `sockets` listening sockets to `addr`, one per worker. The kernel distributes connections over them.
 ///
-/// They share the port by `SO_REUSEPORT` and don't block. With port 0 the kernel chooses one port for all.
+/// The sockets share the port with `SO_REUSEPORT` and are non-blocking. With port 0 the kernel chooses one port for
+/// all.
 ///
 /// # Errors
-/// `AddrInUse` when anybody else listens on the port, also one who would share it: two programs that
-/// take each other's connections unseen would spoil every measurement. Else what the system says.
+/// `AddrInUse` if another socket listens on the port, even with `SO_REUSEPORT`. Two programs that share a port would
+/// take each other's connections and spoil measurements. Other errors of the system are returned unchanged.
 pub fn listen_shared(addr: SocketAddr, sockets: usize, backlog: i32) -> io::Result<Vec<TcpListener>> {
     if sockets == 0 {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "at least one listening socket is needed"));
     }
     if addr.port() != 0 {
-        // Without SO_REUSEPORT the port is refused when anybody holds it; the probe is closed at once.
+        // Without SO_REUSEPORT, binding fails if any socket holds the port. The probe is closed at once.
         socket(addr)?.bind(&addr.into())?;
     }
-    // All are bound before the first listens, so that a failure never takes a connection with it.
+    // All sockets are bound before the first one listens, so a failure never drops a connection.
     let listeners = bind_shared(addr, sockets)?;
     for listener in &listeners {
         begin_listening(listener, backlog)?;
@@ -29,10 +30,11 @@ pub fn listen_shared(addr: SocketAddr, sockets: usize, backlog: i32) -> io::Resu
     Ok(listeners)
 }
 
-/// Binds `sockets` more sockets to a port whose holder shares it, which must be the same user; none of them listens.
+/// Binds `sockets` more sockets to a shared port without listening. The process that holds the port must belong to the
+/// same user.
 ///
 /// # Errors
-/// `AddrInUse` when somebody holds the port alone. Else what the system says.
+/// `AddrInUse` if the port is held without `SO_REUSEPORT`. Other errors of the system are returned unchanged.
 pub fn bind_shared(addr: SocketAddr, sockets: usize) -> io::Result<Vec<TcpListener>> {
     let mut listeners: Vec<TcpListener> = Vec::with_capacity(sockets);
     let mut bind_to = addr;
@@ -48,7 +50,7 @@ pub fn bind_shared(addr: SocketAddr, sockets: usize) -> io::Result<Vec<TcpListen
     Ok(listeners)
 }
 
-/// Lets clients into the queue of a bound socket.
+/// Makes a bound socket listen. Clients can then enter its queue.
 ///
 /// # Errors
 /// Those of `listen`.
@@ -56,17 +58,18 @@ pub fn begin_listening(listener: &TcpListener, backlog: i32) -> io::Result<()> {
     Ok(rustix::net::listen(listener, backlog)?)
 }
 
-/// Has the kernel pass over who begins a connection to this listening socket from now on, while those whose handshake
-/// is under way go on into its queue.
+/// Makes the kernel drop new connection attempts to this listening socket. Handshakes in progress still complete and
+/// enter its queue.
 ///
-/// To close a listening socket resets whoever is in its queue or half-way into it. With this the queue can be emptied
-/// first. Who is passed over is not answered, asks again within some seconds, and meets what is there then. It can't be
-/// undone, and holds for every copy of the socket.
+/// Closing a listening socket resets all connections in its queue and all handshakes in progress. Call this function
+/// first, then empty the queue, then close the socket. The kernel does not answer a dropped attempt. The client retries
+/// within a few seconds and reaches any socket that listens then. The filter cannot be removed, and applies to every
+/// copy of the socket.
 ///
 /// # Errors
-/// Where the kernel takes no filter.
+/// If the kernel rejects the filter.
 pub fn pass_over_newcomers(listener: &impl AsFd) -> io::Result<()> {
-    /// Where the flags stand in a header of TCP, and which of them the first packet of a connection has alone.
+    /// Offset of the flags in a TCP header. Only the first packet of a connection has SYN without ACK.
     const FLAGS: u32 = 13;
     const SYN: u32 = 0x02;
     const SYN_AND_ACK: u32 = 0x12;
@@ -83,7 +86,7 @@ pub fn pass_over_newcomers(listener: &impl AsFd) -> io::Result<()> {
 
 fn socket(addr: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(addr), Type::STREAM, Some(Protocol::TCP))?;
-    // A restart must not wait for connections of the predecessor that linger in TIME_WAIT.
+    // A restart must not wait for the previous process's connections in TIME_WAIT.
     socket.set_reuse_address(true)?;
     Ok(socket)
 }
@@ -99,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn all_sockets_share_the_port_that_was_chosen() {
+    fn all_sockets_share_the_chosen_port() {
         let listeners = listen_shared(loopback(), 3, 16).unwrap();
         let addr = listeners[0].local_addr().unwrap();
         assert_ne!(addr.port(), 0);
@@ -108,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_that_somebody_holds_is_refused() {
+    fn a_port_in_use_is_rejected() {
         let held = listen_shared(loopback(), 2, 16).unwrap();
         let addr = held[0].local_addr().unwrap();
         assert_eq!(listen_shared(addr, 1, 16).unwrap_err().kind(), io::ErrorKind::AddrInUse);
@@ -117,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn who_holds_a_port_adds_sockets_to_it() {
+    fn the_holder_of_a_port_can_bind_more_sockets() {
         let held = listen_shared(loopback(), 1, 16).unwrap();
         let addr = held[0].local_addr().unwrap();
         let more = bind_shared(addr, 2).unwrap();
@@ -128,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn newcomers_are_passed_over_and_the_queue_stays() {
+    fn new_connections_are_dropped_and_the_queue_is_kept() {
         let listener = listen_shared(loopback(), 1, 16).unwrap().remove(0);
         let addr = listener.local_addr().unwrap();
         let queued = TcpStream::connect(addr).unwrap();
@@ -141,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn no_socket_at_all_is_an_error() {
+    fn zero_sockets_are_an_error() {
         assert_eq!(listen_shared(loopback(), 0, 16).unwrap_err().kind(), io::ErrorKind::InvalidInput);
     }
 }

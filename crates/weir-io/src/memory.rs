@@ -1,22 +1,22 @@
-//! Memory that the allocator holds and nobody uses.
+//! Memory that the allocator holds but the program does not use.
 #![allow(unsafe_code)]
 
-/// Gives memory that was freed back to the system, as far as the allocator can. It takes the allocator's locks for up
-/// to some milliseconds, so it is nothing for each request.
+/// Returns freed memory to the system, if the allocator can. Holds the allocator's locks for up to a few milliseconds,
+/// so do not call it per request.
 pub fn trim_memory() {
     #[cfg(target_env = "gnu")]
-    // SAFETY: it has no requirement; it takes the locks of the allocator, and touches nothing that is in use.
+    // SAFETY: `malloc_trim` has no preconditions. It takes the allocator's locks and changes no memory in use.
     unsafe {
         libc::malloc_trim(0);
     }
 }
 
-/// Bytes that are allocated now; `None` where the allocator does not say. It counts the free pieces of each arena under
-/// the arena's lock, so it is nothing for each request either.
+/// Returns the bytes allocated now. Returns `None` if the allocator does not report them. Counts the free chunks of
+/// each arena under the arena's lock, so do not call it per request.
 pub fn allocated_bytes() -> Option<u64> {
     #[cfg(target_env = "gnu")]
     {
-        // SAFETY: it has no requirement; it takes the locks of the allocator, and only reads.
+        // SAFETY: `mallinfo2` has no preconditions. It takes the allocator's locks and only reads.
         let info = unsafe { libc::mallinfo2() };
         Some((info.uordblks + info.hblkhd) as u64)
     }
@@ -29,11 +29,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_other_threads_allocate_counts_until_it_is_freed() {
+    fn memory_of_other_threads_counts_until_it_is_freed() {
         const PIECES: usize = 1_000;
         const PIECE_BYTES: usize = 32 << 10;
         let before = allocated_bytes().unwrap();
-        // Pieces that are too small for a mapping of their own, in the arena of another thread.
+        // The pieces are too small for a separate mapping. They are in the arena of another thread.
         let pieces: Vec<Vec<u8>> =
             std::thread::spawn(|| (0..PIECES).map(|_| Vec::with_capacity(PIECE_BYTES)).collect())
                 .join()
@@ -41,7 +41,7 @@ mod tests {
         let held = allocated_bytes().unwrap();
         drop(pieces);
         let after = allocated_bytes().unwrap();
-        // Other tests of this process allocate meanwhile, and little.
+        // Other tests of this process allocate little in the meantime.
         let most = (PIECES * PIECE_BYTES) as u64;
         assert!(held > before + most / 2 && after < held - most / 2, "{before} {held} {after}");
     }

@@ -1,4 +1,4 @@
-//! Descriptors that go from one process to another, over a Unix socket.
+//! Passes descriptors between processes over a Unix socket.
 #![allow(unsafe_code)]
 
 use std::io::{self, IoSlice, IoSliceMut, Write as _};
@@ -11,25 +11,25 @@ use rustix::net::{
     SendFlags, recvmsg, sendmsg,
 };
 
-/// Who is at the other end of a Unix socket.
+/// The process at the other end of a Unix socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Its process when it connected; `None` where it can't be seen from here, as in another namespace.
+    /// Its process ID when it connected. `None` if it is not visible here, for example in another PID namespace.
     pub process: Option<i32>,
-    /// Its user.
+    /// Its user ID.
     pub user: u32,
 }
 
 impl Peer {
-    /// That of this socket, as the kernel says.
+    /// Returns the peer of this socket, as reported by the kernel.
     ///
     /// # Errors
     /// Those of `getsockopt`.
     pub fn of(stream: &UnixStream) -> io::Result<Peer> {
         let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
         let mut length = size_of::<libc::ucred>() as libc::socklen_t;
-        // SAFETY: the descriptor is open, the pointers are valid for writes of a `ucred` and of a length, and the length
-        // says how much room there is.
+        // SAFETY: the descriptor is open. The pointers are valid for writes of a `ucred` and of its length. The length
+        // contains the size of the buffer.
         let outcome = unsafe {
             libc::getsockopt(
                 stream.as_raw_fd(),
@@ -46,10 +46,10 @@ impl Peer {
     }
 }
 
-/// Sends `text`, and a copy of the descriptor with its first byte.
+/// Sends `text`, and attaches a copy of the descriptor to its first byte.
 ///
 /// # Errors
-/// Those of `sendmsg`; nothing was sent where the descriptor was not.
+/// Those of `sendmsg`. If the descriptor was not sent, no text was sent.
 pub fn send_descriptor(stream: &UnixStream, text: &[u8], descriptor: BorrowedFd<'_>) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
@@ -60,7 +60,7 @@ pub fn send_descriptor(stream: &UnixStream, text: &[u8], descriptor: BorrowedFd<
     stream.write_all(&text[sent..])
 }
 
-/// Appends what has come to `bytes` and `descriptors`, each in the order in which it was sent; 0 bytes are the end.
+/// Appends received data to `bytes` and `descriptors`, in the order sent. Returns 0 at the end of the stream.
 ///
 /// # Errors
 /// Those of `recvmsg`.
@@ -92,13 +92,13 @@ mod tests {
     use crate::listening_socket;
 
     #[test]
-    fn the_other_end_is_known() {
+    fn the_peer_is_reported() {
         let (near, _far) = UnixStream::pair().unwrap();
         let process = i32::try_from(std::process::id()).ok();
         assert_eq!(Peer::of(&near).unwrap(), Peer { process, user: rustix::process::geteuid().as_raw() });
     }
 
-    /// More than one message may carry, in the order in which they were sent.
+    /// Sends more descriptors than one message can carry, and checks their order.
     #[test]
     fn a_passed_socket_is_the_same_socket() {
         let (near, far) = UnixStream::pair().unwrap();

@@ -1,4 +1,4 @@
-//! The kernel's readiness, edge-triggered: every descriptor is registered once and stays so.
+//! Edge-triggered epoll: each descriptor is registered once.
 
 use std::fmt;
 use std::io;
@@ -8,49 +8,49 @@ use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::time::Timespec;
 
-/// Descriptors that one look at the kernel tells of at most; the others come with the next.
+/// Maximum number of events per `epoll_wait`. The next call returns the rest.
 const EVENTS_MAX: usize = 256;
 
-/// A set of descriptors and what they are ready for.
+/// A set of descriptors and their readiness.
 pub struct Poll {
     fd: OwnedFd,
     events: Vec<Event>,
 }
 
-/// What a descriptor has become ready for since it was last told.
+/// The new readiness of a descriptor since the last report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Readiness {
-    /// The number that the descriptor was registered with.
+    /// The token that the descriptor was registered with.
     pub token: u64,
-    /// There may be something to read.
+    /// Data may be available to read.
     pub is_readable: bool,
-    /// There may be room to write, or a connection attempt has ended.
+    /// Buffer space may be available to write, or a connection attempt has ended.
     pub is_writable: bool,
-    /// The peer has closed its side, or the connection broke: reading goes on until it says so.
+    /// The peer closed its side, or the connection failed. Read until the end or the error.
     pub is_ended: bool,
 }
 
 impl Poll {
-    /// An empty set.
+    /// Creates an empty set.
     ///
     /// # Errors
-    /// When no file descriptor is left.
+    /// If no file descriptor is left.
     pub fn new() -> io::Result<Self> {
         Ok(Self { fd: epoll::create(CreateFlags::CLOEXEC)?, events: Vec::with_capacity(EVENTS_MAX) })
     }
 
-    /// Adds a socket; it leaves the set when it is closed.
+    /// Adds a socket. Closing the socket removes it from the set.
     ///
     /// # Errors
-    /// When the kernel's limit of watched descriptors is reached.
+    /// If the kernel's limit of watched descriptors is reached.
     pub fn add_socket(&self, socket: impl AsFd, token: u64) -> io::Result<()> {
         self.add(socket, token, EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP)
     }
 
-    /// Adds what can only be read, a timer.
+    /// Adds a descriptor that can only be read, such as a timer.
     ///
     /// # Errors
-    /// When the kernel's limit of watched descriptors is reached.
+    /// If the kernel's limit of watched descriptors is reached.
     pub fn add_readable(&self, fd: impl AsFd, token: u64) -> io::Result<()> {
         self.add(fd, token, EventFlags::IN)
     }
@@ -59,23 +59,23 @@ impl Poll {
         Ok(epoll::add(&self.fd, fd, EventData::new_u64(token), flags | EventFlags::ET)?)
     }
 
-    /// Waits until something is ready; gives how many are, to be asked for with [`Poll::readiness`].
+    /// Waits until a descriptor is ready. Returns the number of events to read with [`Poll::readiness`].
     ///
     /// # Panics
-    /// When the kernel refuses its own descriptor.
+    /// If the kernel rejects the epoll descriptor.
     pub fn wait(&mut self) -> usize {
         self.look(None)
     }
 
-    /// The same without waiting.
+    /// Same as [`Poll::wait`], without waiting.
     ///
     /// # Panics
-    /// When the kernel refuses its own descriptor.
+    /// If the kernel rejects the epoll descriptor.
     pub fn now(&mut self) -> usize {
         self.look(Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))
     }
 
-    /// What the last look found at `place`, which is below what it gave.
+    /// Returns event `place` of the last call. `place` must be below the returned count.
     #[inline]
     pub fn readiness(&self, place: usize) -> Readiness {
         let Event { flags, data, .. } = self.events[place];
@@ -92,7 +92,7 @@ impl Poll {
         self.events.clear();
         match epoll::wait(&self.fd, spare_capacity(&mut self.events), timeout) {
             Ok(count) => count,
-            // A signal that was handled elsewhere.
+            // A signal interrupted the wait.
             Err(rustix::io::Errno::INTR) => 0,
             Err(error) => panic!("the kernel refuses a poll that is ours: {error}"),
         }
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_edge_is_told_once() {
+    fn an_edge_is_reported_once() {
         let (mut near, far) = UnixStream::pair().unwrap();
         let mut poll = Poll::new().unwrap();
         poll.add_socket(&far, 7).unwrap();

@@ -1,4 +1,4 @@
-//! A descriptor that is kept back for the time when no other is left.
+//! A reserved descriptor for the case that the process has no other left.
 
 use std::cell::RefCell;
 use std::os::fd::OwnedFd;
@@ -7,30 +7,31 @@ use std::sync::{Mutex, PoisonError};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::{DupFlags, dup3};
 
-/// While no descriptor is left, threads try for one in turn: else who gives his own up would not be who gets it.
+/// Serializes attempts while no descriptor is left. Otherwise another thread could take the descriptor that a thread
+/// gives up.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// One descriptor of the process's, to be given up for something that must not fail.
+/// A reserved descriptor that can be given up for an operation that must not fail.
 ///
-/// Without any left the kernel does not even say whether a client waits: it looks for a descriptor first. With this one
-/// given up it does, and the client can be told.
+/// Without a free descriptor, `accept` fails before the kernel checks whether a client waits. After giving up the
+/// reserve, the caller can accept the client and send it an error.
 #[derive(Debug, Default)]
 pub struct Reserve {
-    /// What the kept descriptor refers to: nothing that matters.
+    /// The file that the reserved descriptor refers to. Its type does not matter.
     anchor: Option<OwnedFd>,
     kept: RefCell<Option<OwnedFd>>,
 }
 
 impl Reserve {
-    /// With a descriptor kept back, if there is one.
+    /// Creates a reserve, with a descriptor if one is free.
     pub fn new() -> Reserve {
         let reserve = Reserve { anchor: event(), kept: RefCell::new(None) };
         reserve.refill();
         reserve
     }
 
-    /// Gives the descriptor up for `attempt`; where that makes nothing of it, it is kept back again. `None` too where
-    /// it is in use already and no other is left.
+    /// Gives up the descriptor for `attempt`. If `attempt` returns `None`, the reserve is restored. Also returns `None`
+    /// if the reserve is already used and no other descriptor is left.
     pub fn spend<T>(&self, attempt: impl FnOnce() -> Option<T>) -> Option<T> {
         try_in_turn(|| {
             self.refill();
@@ -42,7 +43,7 @@ impl Reserve {
         })
     }
 
-    /// Keeps the descriptor of something that is over, in one step with its end, so that nobody else gets it between.
+    /// Closes `over` and keeps its descriptor as the reserve in one step, so that no other thread can take it.
     pub fn take_back(&self, mut over: OwnedFd) {
         let mut kept = self.kept.borrow_mut();
         if let (None, Some(anchor)) = (&*kept, &self.anchor)
@@ -60,7 +61,7 @@ impl Reserve {
     }
 }
 
-/// Tries for a descriptor after there was none.
+/// Retries an operation that failed for lack of a descriptor, one thread at a time.
 pub fn try_in_turn<T>(attempt: impl FnOnce() -> T) -> T {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     attempt()
@@ -81,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nothing_comes_of_is_kept_back() {
+    fn a_failed_attempt_restores_the_reserve() {
         let reserve = Reserve::new();
         assert_eq!(reserve.spend(|| None::<()>), None);
         assert!(is_kept(&reserve));
@@ -90,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn the_descriptor_of_what_is_over_is_the_next_reserve() {
+    fn a_closed_descriptor_becomes_the_reserve() {
         let reserve = Reserve::new();
         let stream = reserve.spend(|| std::os::unix::net::UnixStream::pair().ok());
         let (over, other) = stream.unwrap();

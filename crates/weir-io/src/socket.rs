@@ -1,4 +1,4 @@
-//! Sockets without a runtime: connections that are opened without waiting, and reads that tell when the bytes came.
+//! Sockets without a runtime: non-blocking connects, and reads with arrival timestamps.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -10,13 +10,14 @@ use socket2::{Protocol, SockAddr, Socket, Type};
 
 use crate::mono_ns;
 
-/// Begins a connection to `address`, by TCP or to a Unix socket: it is open, or has failed, once its socket is writable.
+/// Starts a connection to `address`, over TCP or a Unix socket. Once the socket is writable, the connection is open or
+/// has failed.
 ///
-/// Nagle's algorithm is off: a request leaves in one write, and waiting for more would only add to its latency.
+/// Disables Nagle's algorithm: each request is one write, so waiting for more data only adds latency.
 ///
 /// # Errors
-/// When no descriptor or no local port is left, or the network cannot be reached. Of a Unix socket also when nobody
-/// listens there, and `WouldBlock` when its listen queue is full.
+/// If no descriptor or local port is left, or the network is unreachable. For a Unix socket, also if no process
+/// listens. `WouldBlock` if the listen queue of a Unix socket is full.
 pub fn connect(address: &SockAddr) -> io::Result<Socket> {
     let protocol = (!address.is_unix()).then_some(Protocol::TCP);
     let socket = Socket::new(address.domain(), Type::STREAM.nonblocking(), protocol)?;
@@ -31,10 +32,10 @@ pub fn connect(address: &SockAddr) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Makes the kernel note when bytes come in, for [`recv_stamped`]. Whether it can.
+/// Enables kernel timestamps of received data, for [`recv_stamped`]. Returns whether the kernel supports them.
 pub fn stamp_arrivals(socket: &impl AsRawFd) -> bool {
     let on: libc::c_int = 1;
-    // SAFETY: the descriptor is open, the pointer is valid for reads of a `c_int`, and its size is given.
+    // SAFETY: the descriptor is open. The pointer is valid for reads of a `c_int`, and its size is passed.
     let done = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
@@ -47,57 +48,59 @@ pub fn stamp_arrivals(socket: &impl AsRawFd) -> bool {
     done == 0
 }
 
-/// Room for one control message with a time.
+/// Buffer for one control message with a timestamp.
 #[repr(align(8))]
 struct Control([MaybeUninit<u8>; 64]);
 
-/// Reads what has come, with the time at which the last of it reached this host, on the real-time clock in
-/// nanoseconds; `None` where the kernel did not note it. `Ok((0, _))` is the peer's end.
+/// Reads the available data, with the time when the last byte reached this host.
+///
+/// The time is real-time clock nanoseconds, or `None` if the kernel did not record it. `Ok((0, _))` means that the peer
+/// closed its side.
 ///
 /// # Errors
-/// Those of `recvmsg`; `WouldBlock` when nothing is there.
+/// Those of `recvmsg`. `WouldBlock` if no data is available.
 #[inline]
 pub fn recv_stamped(socket: &impl AsRawFd, buffer: &mut [u8]) -> io::Result<(usize, Option<u64>)> {
     let mut piece = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
     let mut control = Control([MaybeUninit::uninit(); 64]);
-    // SAFETY: a `msghdr` of zeroes is valid, and says that there is neither name nor buffer.
+    // SAFETY: an all-zero `msghdr` is valid. It has no name and no buffer.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
     message.msg_iov = &raw mut piece;
     message.msg_iovlen = 1;
     message.msg_control = control.0.as_mut_ptr().cast();
-    message.msg_controllen = control.0.len();
-    // SAFETY: the message points to one piece, which is all of `buffer`, and to the whole of `control`; both outlive
-    // the call, and the kernel writes within the lengths that are given.
+    // The type of this length depends on the C library.
+    message.msg_controllen = control.0.len() as _;
+    // SAFETY: the message points to all of `buffer` and all of `control`. Both outlive the call. The kernel writes only
+    // within the given lengths.
     let read = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, libc::MSG_DONTWAIT) };
     if read < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel has filled in the message; its control part lies in `control`, which is aligned for a header.
+    // SAFETY: the kernel filled in the message. Its control data is in `control`, which is aligned for a header.
     let stamp = unsafe { stamp_of(&message) };
     Ok((read as usize, stamp))
 }
 
 /// # Safety
-/// The message must be one that the kernel has filled in, with its control buffer still there.
+/// The kernel must have filled in the message, and its control buffer must still exist.
 unsafe fn stamp_of(message: &libc::msghdr) -> Option<u64> {
-    // SAFETY: as promised by the caller; the macro looks at the message's lengths before it gives a header.
+    // SAFETY: guaranteed by the caller. The macro checks the message's lengths before it returns a header.
     let header = unsafe { libc::CMSG_FIRSTHDR(message) };
     if header.is_null() {
         return None;
     }
-    // SAFETY: it is not null, so a whole header lies there.
+    // SAFETY: the pointer is not null, so it points to a complete header.
     let (level, kind) = unsafe { ((*header).cmsg_level, (*header).cmsg_type) };
     if (level, kind) != (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) {
         return None;
     }
-    // SAFETY: a message of this kind carries a `timespec`; it may lie anywhere, so it is read as unaligned.
+    // SAFETY: a message of this type contains a `timespec`. It may be unaligned, so it is read as unaligned.
     let time = unsafe { libc::CMSG_DATA(header).cast::<libc::timespec>().read_unaligned() };
     Some(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
-/// What is to be added to the monotonic clock for the real-time clock, nanoseconds; both since their beginnings, so it
-/// is never negative on a host whose date is set. The real-time clock may be set or slewed, so this is asked anew now
-/// and then.
+/// Returns the offset from the monotonic clock to the real-time clock, in nanoseconds. It is not negative on a host
+/// with a correct date. Call it again from time to time, because the real-time clock may be set or slewed.
 pub fn realtime_offset_ns() -> u64 {
     let before_ns = mono_ns();
     let now = clock_gettime(ClockId::Realtime);
@@ -115,7 +118,7 @@ mod tests {
     use crate::Poll;
 
     #[test]
-    fn arrivals_are_noted_between_sending_and_reading() {
+    fn arrival_times_are_between_send_and_read() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let near = connect(&listener.local_addr().unwrap().into()).unwrap();
         let mut poll = Poll::new().unwrap();
@@ -125,7 +128,7 @@ mod tests {
         assert!(stamp_arrivals(&near));
         let mut buffer = [0; 16];
         assert_eq!(recv_stamped(&near, &mut buffer).unwrap_err().kind(), io::ErrorKind::WouldBlock);
-        // The kernel begins to note times a little after it is asked to.
+        // The kernel may enable timestamps with a delay.
         let noted = (0..10_000).find_map(|_| {
             let sent_ns = mono_ns();
             far.write_all(b"hello").unwrap();
@@ -135,7 +138,7 @@ mod tests {
             Some((sent_ns, stamp? - realtime_offset_ns(), mono_ns()))
         });
         let (sent_ns, came_ns, read_ns) = noted.expect("times are noted");
-        // Two readings of two clocks are never quite at once.
+        // The two clocks are not read at exactly the same time.
         assert!(came_ns + 1_000_000 >= sent_ns && came_ns <= read_ns + 1_000_000);
         drop(far);
         poll.wait();
@@ -143,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_unix_socket_is_connected_to_at_once_or_its_queue_is_full() {
+    fn a_unix_socket_connects_at_once_or_its_queue_is_full() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
         let address = SockAddr::unix(&path).unwrap();
@@ -162,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_where_nobody_listens_refuses() {
+    fn a_port_without_a_listener_refuses_connections() {
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         match connect(&address.into()) {
             Err(error) => assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused),

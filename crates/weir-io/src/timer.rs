@@ -1,4 +1,4 @@
-//! A timer of nanosecond grain in the runtime's own poll.
+//! A timer with nanosecond resolution, registered with the runtime's poll.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -14,48 +14,49 @@ use tokio::io::unix::AsyncFd;
 use crate::mono_ns;
 use crate::wake::{Lag, arm};
 
-/// A timerfd registered with the runtime's poll. Tokio's own timer rounds up to a millisecond; this does not.
+/// A timerfd registered with the runtime's poll. Tokio's own timer rounds up to a millisecond.
 ///
-/// A processor that slept takes some tens of microseconds from the timer's interrupt to the waiting thread (measured
-/// on a virtual machine: 20 to 38 us). So a longer wait is aimed ahead of its deadline by what waking took of late,
-/// and what is left then is spun away.
+/// A CPU that slept needs tens of microseconds from the timer interrupt to the waiting thread. On a virtual machine
+/// this latency was 20 to 38 µs. A long wait therefore wakes early, by the recent wake-up latency, and spins for the
+/// rest.
 ///
-/// It serves one waiter at a time.
+/// The timer serves one waiter at a time.
 #[derive(Debug)]
 pub struct PreciseTimer {
     fd: AsyncFd<OwnedFd>,
-    /// What the kernel's timer is set to; 0 is not set.
+    /// The time that the kernel timer is set to. 0 means not set.
     armed_ns: Cell<u64>,
-    /// The deadline that is waited for, and when to wake for it.
+    /// The current deadline, and when to wake for it.
     aim_ns: Cell<(u64, u64)>,
     lag: Cell<Lag>,
 }
 
 impl PreciseTimer {
-    /// Makes a timer on the current runtime.
+    /// Creates a timer on the current runtime.
     ///
     /// # Errors
-    /// When no file descriptor is left.
+    /// If no file descriptor is left.
     ///
     /// # Panics
     /// Outside of a runtime.
     pub fn new() -> io::Result<Self> {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let fd = rustix::time::timerfd_create(TimerfdClockId::Monotonic, flags)?;
-        // SAFETY: an `OwnedFd` is an open descriptor, is the same for as long as it lives, and the `AsyncFd`
-        // owns it to the end; nobody else can close or replace it.
+        // SAFETY: an `OwnedFd` is an open descriptor and never changes. The `AsyncFd` owns it, so no other code can
+        // close or replace it.
         let fd = unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) }?;
         Ok(Self { fd, armed_ns: Cell::new(0), aim_ns: Cell::new((0, 0)), lag: Cell::default() })
     }
 
-    /// Waits until `CLOCK_MONOTONIC` has reached `deadline_mono_ns`; a time gone by does not wait.
+    /// Waits until `CLOCK_MONOTONIC` reaches `deadline_mono_ns`. Returns at once for a past time.
     pub async fn wait_until(&self, deadline_mono_ns: u64) {
         poll_fn(|cx| self.poll_until(cx, deadline_mono_ns)).await;
     }
 
-    /// The same as a poll: ready once the time has come, else the task is woken when it comes.
+    /// Same as [`PreciseTimer::wait_until`], as a poll function. Ready once the deadline is reached, else the task is
+    /// woken then.
     ///
-    /// The deadline may differ from call to call; the kernel is asked only when it changed.
+    /// The deadline may differ between calls. Only a changed deadline costs a system call.
     pub fn poll_until(&self, cx: &mut Context<'_>, deadline_mono_ns: u64) -> Poll<()> {
         let now_ns = mono_ns();
         if now_ns >= deadline_mono_ns {
@@ -69,10 +70,10 @@ impl PreciseTimer {
         loop {
             let mut guard = match ready!(self.fd.poll_read_ready(cx)) {
                 Ok(guard) => guard,
-                // The runtime is shutting down: nobody will be woken any more.
+                // The runtime is shutting down, so no task will be woken.
                 Err(_) => return Poll::Ready(()),
             };
-            // Setting the timer anew resets its count, so what has expired need not be read.
+            // Setting the timer again resets its count, so the count need not be read.
             guard.clear_ready();
             let woken_ns = mono_ns();
             if woken_ns >= wake_ns {
@@ -83,7 +84,7 @@ impl PreciseTimer {
         }
     }
 
-    /// When to wake for a deadline: the same answer for the same deadline, however often it is asked.
+    /// Returns when to wake for a deadline. Repeated calls with the same deadline return the same time.
     fn aim(&self, now_ns: u64, deadline_ns: u64) -> u64 {
         let (aimed_ns, wake_ns) = self.aim_ns.get();
         if aimed_ns == deadline_ns {
@@ -107,7 +108,7 @@ impl PreciseTimer {
     }
 }
 
-/// Asks to be polled again at once, by way of the runtime, so that it serves what else is ready meanwhile.
+/// Requests another poll through the runtime, which first polls other ready tasks.
 fn spin(cx: &mut Context<'_>) -> Poll<()> {
     cx.waker().wake_by_ref();
     Poll::Pending
@@ -125,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_has_come_when_the_wait_ends() {
+    fn a_wait_never_ends_early() {
         block_on(async {
             let timer = PreciseTimer::new().unwrap();
             for wait_ns in [0, 1, 50_000, 1_000_000] {
@@ -138,14 +139,14 @@ mod tests {
     }
 
     #[test]
-    fn only_long_waits_are_aimed_ahead_by_what_waking_took() {
+    fn only_long_waits_wake_early() {
         block_on(async {
             let timer = PreciseTimer::new().unwrap();
             assert_eq!(timer.aim(0, 1_000_000), 1_000_000);
             for _ in 0..100 {
                 timer.learn(1_000_000);
             }
-            // The moving mean stays under what it is fed, and that is capped.
+            // The moving mean stays below its capped input.
             let ahead_ns = timer.lag.get().ahead_ns();
             assert!((AHEAD_NS_MAX * 9 / 10..=AHEAD_NS_MAX).contains(&ahead_ns), "{ahead_ns}");
             assert_eq!(timer.aim(0, 2_000_000), 2_000_000 - ahead_ns);
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_and_a_nearer_deadline_replace_the_one_before() {
+    fn a_later_or_earlier_deadline_replaces_the_previous_one() {
         block_on(async {
             let timer = PreciseTimer::new().unwrap();
             let mut cx = Context::from_waker(Waker::noop());

@@ -1,4 +1,4 @@
-//! What the process and its threads have used, from the kernel's accounting.
+//! CPU usage of the process and its threads, from kernel accounting.
 #![allow(unsafe_code)]
 
 use std::mem::MaybeUninit;
@@ -8,17 +8,17 @@ use rustix::time::{ClockId, clock_gettime};
 /// CPU time of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuTime {
-    /// In user mode, nanoseconds.
+    /// Time in user mode, nanoseconds.
     pub user_ns: u64,
-    /// In the kernel, nanoseconds.
+    /// Time in the kernel, nanoseconds.
     pub system_ns: u64,
 }
 
-/// CPU time of this process with all its threads since it started.
+/// Returns the CPU time of this process and all its threads since it started.
 pub fn process_cpu_time() -> CpuTime {
     let mut usage = MaybeUninit::<libc::rusage>::uninit();
-    // SAFETY: the pointer is valid for writes of a `rusage`, and the call writes the whole of it when it
-    // succeeds; with RUSAGE_SELF and a valid pointer it cannot fail.
+    // SAFETY: the pointer is valid for writes of a `rusage`. On success the call writes all of it. With RUSAGE_SELF and
+    // a valid pointer the call cannot fail.
     let usage = unsafe {
         assert_eq!(libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()), 0, "getrusage of oneself");
         usage.assume_init()
@@ -26,13 +26,14 @@ pub fn process_cpu_time() -> CpuTime {
     CpuTime { user_ns: timeval_ns(usage.ru_utime), system_ns: timeval_ns(usage.ru_stime) }
 }
 
-/// CPU time of the calling thread, nanoseconds.
+/// Returns the CPU time of the calling thread, nanoseconds.
 pub fn thread_cpu_ns() -> u64 {
     let used = clock_gettime(ClockId::ThreadCPUTime);
     used.tv_sec as u64 * 1_000_000_000 + used.tv_nsec as u64
 }
 
-/// How long the calling thread was ready to run and had no CPU, nanoseconds; `None` where the kernel does not say.
+/// Returns how long the calling thread was runnable without a CPU, nanoseconds. `None` if the kernel does not report
+/// it.
 pub fn thread_runqueue_ns() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     text.split_ascii_whitespace().nth(1)?.parse().ok()
@@ -47,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn used_time_only_grows() {
+    fn cpu_time_never_decreases() {
         let (process, thread) = (process_cpu_time(), thread_cpu_ns());
         let work: u64 = (0..3_000_000u64).fold(0, |sum, n| sum ^ n.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         std::hint::black_box(work);

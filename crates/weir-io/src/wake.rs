@@ -1,17 +1,16 @@
-//! Waking a thread at a time: setting the kernel's timer, and ringing it ahead by what waking takes.
+//! Timed wake-ups: sets the kernel timer early, by the recent wake-up latency.
 
 use std::os::fd::AsFd;
 
 use rustix::time::{Itimerspec, TimerfdTimerFlags, Timespec};
 
-/// The most that a thread is woken ahead of its time, and so the most that it spins.
+/// Maximum time that a thread wakes early, and therefore the maximum time that it spins.
 pub(crate) const AHEAD_NS_MAX: u64 = 60_000;
 
-/// Shorter waits are not cut short: where times are that near, a processor hardly sleeps, and spinning before each of
-/// them would cost more than it gives.
+/// Shorter waits do not wake early. During them a CPU hardly sleeps, so spinning would cost more than it saves.
 pub(crate) const AHEAD_WAIT_NS_MIN: u64 = 200_000;
 
-/// How long waking took of late: moving means of it and of its deviation.
+/// Recent wake-up latency: moving means of the latency and of its deviation.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Lag {
     late_ns: u64,
@@ -19,12 +18,12 @@ pub(crate) struct Lag {
 }
 
 impl Lag {
-    /// When to ring for `due_ns` after a wait of `wait_ns`.
+    /// Returns when the timer must fire for `due_ns` after a wait of `wait_ns`.
     pub(crate) fn ring_ns(self, due_ns: u64, wait_ns: u64) -> u64 {
         if wait_ns >= AHEAD_WAIT_NS_MIN { due_ns - self.ahead_ns() } else { due_ns }
     }
 
-    /// A thread was late by so much.
+    /// Records that a thread woke up late by `late_ns`.
     pub(crate) fn learn(&mut self, late_ns: u64) {
         let late_ns = late_ns.min(AHEAD_NS_MAX);
         let off_ns = late_ns.abs_diff(self.late_ns);
@@ -32,15 +31,15 @@ impl Lag {
         self.late_ns = (self.late_ns * 7 + late_ns) / 8;
     }
 
-    /// The mean and twice the deviation, so that most wake-ups come before their time.
+    /// Returns the mean plus twice the deviation, so that most wake-ups are early.
     pub(crate) fn ahead_ns(self) -> u64 {
         (self.late_ns + 2 * self.deviation_ns).min(AHEAD_NS_MAX)
     }
 }
 
-/// Sets a timerfd to ring once, at `CLOCK_MONOTONIC`'s `due_ns`; a time gone by rings at once.
+/// Sets a timerfd to fire once at `due_ns` (`CLOCK_MONOTONIC`). A past time fires at once.
 pub(crate) fn arm(fd: impl AsFd, due_ns: u64) {
-    // A time of zero would switch the timer off.
+    // A time of zero would disarm the timer.
     let due_ns = due_ns.max(1);
     let it_value =
         Timespec { tv_sec: (due_ns / 1_000_000_000) as i64, tv_nsec: (due_ns % 1_000_000_000) as _ };

@@ -1,4 +1,4 @@
-//! Worker threads: one runtime each, nothing shared.
+//! Worker threads: one runtime each, no shared state.
 
 use std::future::Future;
 use std::io;
@@ -9,15 +9,15 @@ use std::thread::Builder;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity, set_current_timer_slack};
 use tokio::runtime::{LocalOptions, LocalRuntime};
 
-/// How a worker thread runs.
+/// Options for a worker thread.
 #[derive(Clone, Debug, Default)]
 pub struct WorkerOptions {
-    /// The thread's name, as `top` and `perf` show it (the kernel keeps 15 bytes).
+    /// The thread's name, as `top` and `perf` show it. The kernel keeps 15 bytes.
     pub name: String,
-    /// The CPU that it is bound to; `None` leaves it to the scheduler.
+    /// The CPU that the thread is pinned to. `None` leaves the choice to the scheduler.
     pub cpu: Option<usize>,
-    /// Whether it runs before ordinary threads (nice -20), where the kernel allows it: for what measures time and
-    /// mostly sleeps. Neighbours that wake up now and then cost it less.
+    /// Whether the thread runs at nice -20, if the kernel allows it. Use it for threads that measure time and mostly
+    /// sleep. Other threads that wake up then delay it less.
     pub is_urgent: bool,
 }
 
@@ -26,36 +26,36 @@ pub struct WorkerOptions {
 pub struct JoinHandle<T>(std::thread::JoinHandle<Option<T>>);
 
 impl<T> JoinHandle<T> {
-    /// Waits for the worker's end; an error carries its panic.
+    /// Waits until the worker ends.
     ///
     /// # Errors
-    /// When the worker panicked.
+    /// The worker's panic.
     pub fn join(self) -> std::thread::Result<T> {
         Ok(self.0.join()?.expect("a worker that reported its start has run to its end"))
     }
 
-    /// Whether it has ended.
+    /// Whether the worker has ended.
     pub fn is_finished(&self) -> bool {
         self.0.is_finished()
     }
 }
 
-/// The CPUs that this process may run on, in ascending order; empty when the kernel does not say.
+/// Returns the CPUs that this process may use, in ascending order. Empty if the kernel does not report them.
 pub fn available_cpus() -> Vec<usize> {
     let Ok(set) = sched_getaffinity(None) else { return Vec::new() };
     (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect()
 }
 
-/// How many CPUs this process's time is worth: those that it may run on, or the quota of its cgroup (v1 or v2), rounded up,
-/// where that is less.
+/// Returns the number of CPUs that this process may use. If its cgroup (v1 or v2) has a lower CPU quota, returns the
+/// quota, rounded up.
 pub fn worth_cpus() -> usize {
     num_cpus::get()
 }
 
-/// Binds the calling thread to these CPUs, in place of those it was bound to.
+/// Pins the calling thread to these CPUs. Replaces its previous affinity.
 ///
 /// # Errors
-/// When none of them is there for this process.
+/// If this process may use none of them.
 pub fn bind_thread(cpus: &[usize]) -> io::Result<()> {
     let mut set = CpuSet::new();
     for &cpu in cpus {
@@ -67,11 +67,10 @@ pub fn bind_thread(cpus: &[usize]) -> io::Result<()> {
     Ok(sched_setaffinity(None, &set)?)
 }
 
-/// Starts a thread, and runs `main` on it until it ends. Timers of the thread have a slack of 1 ns in place of the
-/// kernel's 50 us.
+/// Starts a thread and runs `main` on it. The thread's timer slack is 1 ns instead of the kernel's 50 µs.
 ///
 /// # Errors
-/// When the thread cannot start or cannot be bound to its CPU.
+/// If the thread cannot start or cannot be pinned to its CPU.
 pub fn spawn_thread<T, F>(options: WorkerOptions, main: F) -> io::Result<JoinHandle<T>>
 where
     F: FnOnce() -> T + Send + 'static,
@@ -80,12 +79,12 @@ where
     spawn(options, || Ok(()), |()| main())
 }
 
-/// Starts a thread with a runtime of its own, as [`spawn_thread`] does, and runs `main` on it until it ends.
+/// Starts a thread with its own runtime, like [`spawn_thread`], and runs `main` on it.
 ///
-/// `main` is called on the thread, so what it makes may stay there (`spawn_local` works).
+/// The thread itself calls `main`, so the future may be `!Send` and `spawn_local` works.
 ///
 /// # Errors
-/// Those of [`spawn_thread`], and when the runtime gets no file descriptors.
+/// Those of [`spawn_thread`]. Also if no file descriptor is left for the runtime.
 pub fn spawn_worker<T, F, Fut>(options: WorkerOptions, main: F) -> io::Result<JoinHandle<T>>
 where
     F: FnOnce() -> Fut + Send + 'static,
@@ -97,7 +96,7 @@ where
     spawn(options, runtime, |runtime: LocalRuntime| runtime.block_on(async { main().await }))
 }
 
-/// Starts a thread, makes on it what `main` stands on, and reports whether that could be had.
+/// Starts a thread, prepares the environment for `main` on it, and reports whether that succeeded.
 fn spawn<G, T, P, F>(options: WorkerOptions, make_ground: P, main: F) -> io::Result<JoinHandle<T>>
 where
     P: FnOnce() -> io::Result<G> + Send + 'static,
@@ -112,7 +111,7 @@ where
                 Some(main(ground))
             }
             Err(error) => {
-                // The receiver waits for exactly this, or its thread is gone and nobody is left to tell.
+                // The receiver waits for this report. If the send fails, the receiving thread is gone.
                 let _ = report.send(Err(error));
                 None
             }
@@ -127,7 +126,7 @@ where
 
 fn prepare(cpu: Option<usize>, is_urgent: bool) -> io::Result<()> {
     if is_urgent {
-        // Not everybody may; the thread then runs as any other. On Linux this is the thread's own value.
+        // Without the permission, the thread keeps its priority. On Linux the priority is per thread.
         let _ = rustix::process::setpriority_process(None, -20);
     }
     if let Some(cpu) = cpu {
@@ -144,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_worker_runs_bound_to_its_cpu_without_timer_slack() {
+    fn a_worker_is_pinned_to_its_cpu_without_timer_slack() {
         let cpu = *available_cpus().last().unwrap();
         let options = WorkerOptions { name: "bound".into(), cpu: Some(cpu), is_urgent: true };
         let worker = spawn_worker(options, || async {
@@ -160,13 +159,13 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_that_is_not_there_is_an_error() {
+    fn a_missing_cpu_is_an_error() {
         let options = WorkerOptions { name: "nowhere".into(), cpu: Some(1_000_000), is_urgent: false };
         assert_eq!(spawn_worker(options, || async {}).unwrap_err().kind(), io::ErrorKind::InvalidInput);
     }
 
     #[test]
-    fn a_panic_reaches_who_joins() {
+    fn join_returns_the_panic() {
         let worker = spawn_worker(WorkerOptions::default(), || async { panic!("on purpose") }).unwrap();
         assert!(worker.join().is_err());
     }

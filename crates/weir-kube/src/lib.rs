@@ -180,7 +180,9 @@ impl Cluster {
         Self::start(config, &address, runtime)
     }
 
-    fn start(config: Config, address: &str, runtime: Runtime) -> Result<Self, KubeError> {
+    fn start(mut config: Config, address: &str, runtime: Runtime) -> Result<Self, KubeError> {
+        // `patient` repeats requests. A refused eviction would be repeated for minutes otherwise.
+        config.default_retry = false;
         let client = {
             let _inside = runtime.enter();
             Client::try_from(config.clone())
@@ -259,23 +261,46 @@ impl Cluster {
     /// # Errors
     /// [`KubeError::Refused`].
     pub fn token(&self, namespace: &str, account: &str, lifetime: Duration) -> Result<String, KubeError> {
-        let what = format!("a token of service account {namespace}/{account}");
-        let failed = |why: String| KubeError::Refused { what: what.clone(), why, status: None };
         let body = json!({
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenRequest",
             "spec": { "expirationSeconds": lifetime.as_secs() },
         });
-        let request =
-            http::Request::post(format!("/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"))
-                .header("Content-Type", "application/json")
-                .body(body.to_string().into_bytes())
-                .map_err(|error| failed(error.to_string()))?;
+        let what = format!("a token of service account {namespace}/{account}");
+        let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token");
+        let response = self.post(&what, &path, &body)?;
+        let token = response.pointer("/status/token").and_then(Value::as_str);
+        token.map(str::to_owned).ok_or_else(|| KubeError::Refused {
+            what,
+            why: "the response has none".into(),
+            status: None,
+        })
+    }
+
+    /// Evicts a pod: Kubernetes checks its disruption budgets first, and the pod ends within its grace period.
+    ///
+    /// # Errors
+    /// [`KubeError::Refused`], with the status 429 if a disruption budget does not allow it now.
+    pub fn evict(&self, namespace: &str, pod: &str) -> Result<(), KubeError> {
+        let body = json!({
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": { "namespace": namespace, "name": pod },
+        });
+        let path = format!("/api/v1/namespaces/{namespace}/pods/{pod}/eviction");
+        self.post(&format!("evict pod {namespace}/{pod}"), &path, &body).map(drop)
+    }
+
+    /// Creates a subresource that has no object of its own.
+    fn post(&self, what: &str, path: &str, body: &Value) -> Result<Value, KubeError> {
+        let failed = |why: String, status| KubeError::Refused { what: what.to_owned(), why, status };
+        let request = http::Request::post(path)
+            .header("Content-Type", "application/json")
+            .body(body.to_string().into_bytes())
+            .map_err(|error| failed(error.to_string(), None))?;
         let client = self.client.clone();
         let response = self.run(async move { client.request::<Value>(request).await });
-        let response = response.map_err(|error| failed(in_words(&error)))?;
-        let token = response.pointer("/status/token").and_then(Value::as_str);
-        token.map(str::to_owned).ok_or_else(|| failed("the response has none".into()))
+        response.map_err(|error| failed(in_words(&error), status_of(&error)))
     }
 
     /// Does `act` for each manifest: neighbours of one kind at the same time, kinds in their order.

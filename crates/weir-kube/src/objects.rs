@@ -202,6 +202,21 @@ impl Cluster {
         Ok(())
     }
 
+    /// Deletes a pod without a grace period: its containers are killed. One that does not exist is no error.
+    ///
+    /// # Errors
+    /// [`KubeError::Refused`].
+    pub fn kill(&self, namespace: &str, pod: &str) -> Result<(), KubeError> {
+        let pod = Object::new("v1", "Pod", namespace, pod);
+        self.act(pod.manifest(), self.patience, |api, manifest| async move {
+            match api.delete(&manifest.name, &DeleteParams::default().grace_period(0)).await {
+                Ok(_) => Ok(()),
+                Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+                Err(error) => Err(refused("kill", &manifest, &error)),
+            }
+        })
+    }
+
     /// The version of the API server, such as `v1.36.3`.
     ///
     /// # Errors

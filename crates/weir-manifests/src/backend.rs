@@ -1,4 +1,4 @@
-//! Services behind the gateway, and who may name what of another namespace.
+//! Backends behind the gateway, and grants for references from other namespaces.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -10,17 +10,17 @@ use weir_config::Backend;
 
 use crate::text::parsed;
 
-/// weir's own kind for a service: a backend of the compact form, but for its endpoints, which have address and port each.
+/// weir's own kind for a backend: a backend of the compact form whose endpoints have separate `address` and `port`.
 #[derive(Debug)]
 pub(crate) struct BackendSpec(pub(crate) Box<Backend>);
 
-/// Where a service runs, as the compact form writes it.
+/// An endpoint, as in the compact form.
 struct Endpoint(Value);
 
 /// An IP address.
 struct Ip(IpAddr);
 
-/// Resources of its namespace that resources of others may name.
+/// Resources of its namespace that resources of other namespaces may reference.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ReferenceGrantSpec {
@@ -28,7 +28,7 @@ pub(crate) struct ReferenceGrantSpec {
     pub(crate) to: Vec<GrantTo>,
 }
 
-/// Who may name them.
+/// Resources that may reference them.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GrantFrom {
@@ -37,7 +37,7 @@ pub(crate) struct GrantFrom {
     pub(crate) namespace: String,
 }
 
-/// What may be named; every one of the kind where no name stands.
+/// Resources that may be referenced; all of the kind if there is no name.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GrantTo {

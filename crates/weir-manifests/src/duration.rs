@@ -1,4 +1,4 @@
-//! Durations as Gateway API writes them: `1h30m`, `500ms`.
+//! Durations in the format of Gateway API: `1h30m`, `500ms`.
 
 use std::time::Duration;
 
@@ -6,18 +6,18 @@ use serde::{Deserialize, Deserializer};
 
 use crate::text::parsed;
 
-/// How many numbers with units make one duration.
+/// Maximum number of parts, each a number with a unit.
 const PARTS_MAX: usize = 4;
 
-/// Digits of one number.
+/// Maximum number of digits per number.
 const DIGITS_MAX: usize = 5;
 
-/// A length of time. Zero is none.
+/// A duration. Zero means no time-out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GatewayDuration(Duration);
 
 impl GatewayDuration {
-    /// The bound that it sets; `None` where it lifts one.
+    /// The time-out; `None` for zero.
     pub(crate) fn bound(self) -> Option<Duration> {
         Some(self.0).filter(|duration| !duration.is_zero())
     }
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_with_units_are_summed() {
+    fn parts_of_a_duration_are_summed() {
         let check = |text: &str, millis: Option<u64>| {
             assert_eq!(GatewayDuration::parse(text).map(|d| d.0.as_millis() as u64), millis, "{text}");
         };

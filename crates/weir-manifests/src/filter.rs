@@ -1,10 +1,10 @@
-//! What a rule does with requests and responses beside passing them on.
+//! Filters of a rule.
 
 use serde::Deserialize;
 
 use crate::reference::BackendRef;
 
-/// One filter: its type, and the field that belongs to the type.
+/// One filter: its type, and the field with its configuration.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct HttpFilter {
@@ -24,7 +24,7 @@ pub(crate) struct HttpFilter {
     pub(crate) cors: Option<CorsFilter>,
 }
 
-/// Which filter.
+/// The type of a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) enum FilterKind {
     RequestHeaderModifier,
@@ -37,7 +37,8 @@ pub(crate) enum FilterKind {
     Cors,
 }
 
-/// Changes to fields.
+/// Changes to header fields. Of entries of one list with the same name the first counts, whatever its case. A name may
+/// be in several lists: it is removed, then set, then added.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct HeaderFilter {
@@ -46,7 +47,7 @@ pub(crate) struct HeaderFilter {
     pub(crate) remove: Vec<String>,
 }
 
-/// A field.
+/// A header field.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NamedValue {
@@ -54,7 +55,7 @@ pub(crate) struct NamedValue {
     pub(crate) value: String,
 }
 
-/// Copies of requests.
+/// Copies of requests. The rule's own backend may get them too.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct MirrorFilter {
@@ -65,7 +66,7 @@ pub(crate) struct MirrorFilter {
     pub(crate) fraction: Option<Fraction>,
 }
 
-/// A part of a whole.
+/// A fraction.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Fraction {
@@ -74,7 +75,9 @@ pub(crate) struct Fraction {
     pub(crate) denominator: u32,
 }
 
-/// Where clients are sent.
+/// Where clients are sent. Without `scheme` and `port`, to the port of the listener, whatever port `Host` has. With a
+/// redirect, URLRewrite is an error; RequestHeaderModifier, RequestMirror and `timeouts` have no effect;
+/// ResponseHeaderModifier and CORS apply to the redirect.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct RedirectFilter {
@@ -85,7 +88,7 @@ pub(crate) struct RedirectFilter {
     pub(crate) status_code: Option<u16>,
 }
 
-/// A scheme of the web.
+/// A URL scheme.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum UrlScheme {
@@ -93,7 +96,7 @@ pub(crate) enum UrlScheme {
     Https,
 }
 
-/// What the upstream is asked for.
+/// The rewritten host and path of upstream requests.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct RewriteFilter {
@@ -101,7 +104,7 @@ pub(crate) struct RewriteFilter {
     pub(crate) path: Option<PathModifier>,
 }
 
-/// What comes in place of a path.
+/// The replacement of a path.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct PathModifier {
@@ -113,14 +116,17 @@ pub(crate) struct PathModifier {
     pub(crate) replace_prefix_match: Option<String>,
 }
 
-/// Which part of the path is replaced.
+/// The part of the path that is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) enum PathModifierKind {
     ReplaceFullPath,
     ReplacePrefixMatch,
 }
 
-/// Which pages of other origins may use the answers.
+/// Which pages of other origins may use the responses. Without `allowOrigins`, none. With `allowCredentials` and the
+/// origin `*` or `https://*`, the response names the page's own origin, as Gateway API requires and the compact form
+/// refuses: every page may act for its user. `*` in `exposeHeaders` is then left out, because browsers take it for a
+/// name.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct CorsFilter {
@@ -140,7 +146,7 @@ pub(crate) struct CorsFilter {
 }
 
 impl FilterKind {
-    /// As manifests write it.
+    /// The name in manifests.
     pub(crate) fn name(self) -> &'static str {
         match self {
             FilterKind::RequestHeaderModifier => "RequestHeaderModifier",
@@ -152,7 +158,7 @@ impl FilterKind {
         }
     }
 
-    /// The field with its content.
+    /// The field with the filter's configuration.
     pub(crate) fn field(self) -> &'static str {
         match self {
             FilterKind::RequestHeaderModifier => "requestHeaderModifier",
@@ -166,7 +172,7 @@ impl FilterKind {
 }
 
 impl HttpFilter {
-    /// The kinds whose content stands here; it should be that of the type alone.
+    /// The types whose fields are set; only the filter's own type is valid.
     pub(crate) fn contents(&self) -> Vec<FilterKind> {
         let all = [
             (FilterKind::RequestHeaderModifier, self.request_header_modifier.is_some()),

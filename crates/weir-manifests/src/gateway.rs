@@ -7,7 +7,7 @@ use serde::de::IgnoredAny;
 
 use crate::reference::SecretRef;
 
-/// Who makes gateways of a class.
+/// The controller of a class of gateways.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct GatewayClassSpec {
@@ -22,11 +22,12 @@ pub(crate) struct GatewayClassSpec {
 pub(crate) struct GatewaySpec {
     pub(crate) gateway_class_name: String,
     pub(crate) listeners: Vec<ListenerSpec>,
+    /// IP addresses of this host; 0.0.0.0 if there are none.
     #[serde(default)]
     pub(crate) addresses: Vec<AddressSpec>,
 }
 
-/// Where a gateway listens.
+/// An address of a gateway.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AddressSpec {
@@ -35,7 +36,7 @@ pub(crate) struct AddressSpec {
     pub(crate) value: String,
 }
 
-/// What an address is.
+/// The type of an address.
 #[derive(Debug, Default, Deserialize)]
 enum AddressKind {
     #[default]
@@ -43,11 +44,16 @@ enum AddressKind {
     Ip,
 }
 
-/// One of a gateway's listeners.
+/// One of a gateway's listeners. All listeners of one port are one listener of the configuration,
+/// `NAMESPACE/NAME:PORT`; they are all plain text or all TLS.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct ListenerSpec {
     pub(crate) name: String,
+    /// A request belongs to the listener of its port with the most specific hostname. If none of its routes matches,
+    /// the response is 404 (`no_route`), whatever other listeners would do; it counts as a response, not in
+    /// `weir_errors_total`. TLS server names work in the same way: a `TLS` listener for a name is never opened by an
+    /// HTTPS listener for every host.
     #[serde(default)]
     pub(crate) hostname: Option<String>,
     pub(crate) port: u16,
@@ -58,13 +64,15 @@ pub(crate) struct ListenerSpec {
     pub(crate) allowed_routes: AllowedRoutes,
 }
 
-/// What is spoken with clients.
+/// The protocol of a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) enum Protocol {
     #[serde(rename = "HTTP")]
     Http,
     #[serde(rename = "HTTPS")]
     Https,
+    /// Forwarded without decryption; requires `mode: Passthrough`. Without a TLSRoute for the server name, the gateway
+    /// closes the connection (`unknown_name`). A TLSRoute without hostnames matches every client.
     #[serde(rename = "TLS")]
     Tls,
 }
@@ -74,10 +82,14 @@ pub(crate) enum Protocol {
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct ListenerTls {
     pub(crate) mode: TlsMode,
+    /// A client gets a certificate of the listener for its server name: one that contains the name, otherwise the
+    /// first. A client without a server name, or with one of no listener, gets the first certificate of the listener
+    /// without a hostname; without such a listener its handshake fails. Requests are routed by `Host`, whatever the
+    /// server name. A Secret of another namespace needs a ReferenceGrant there.
     pub(crate) certificate_refs: Vec<SecretRef>,
 }
 
-/// Where TLS ends.
+/// Where TLS is terminated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub(crate) enum TlsMode {
     #[default]
@@ -85,7 +97,7 @@ pub(crate) enum TlsMode {
     Passthrough,
 }
 
-/// Which routes may name a listener as their parent.
+/// Routes that may attach to a listener.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct AllowedRoutes {
@@ -93,7 +105,7 @@ pub(crate) struct AllowedRoutes {
     pub(crate) kinds: Vec<RouteKind>,
 }
 
-/// The namespaces that they may stand in.
+/// Namespaces from which routes may attach.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct RouteNamespaces {
@@ -101,7 +113,7 @@ pub(crate) struct RouteNamespaces {
     pub(crate) selector: Option<LabelSelector>,
 }
 
-/// Which namespaces, seen from the gateway's.
+/// Which namespaces, relative to the gateway's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub(crate) enum FromNamespaces {
     All,
@@ -111,7 +123,7 @@ pub(crate) enum FromNamespaces {
     None,
 }
 
-/// Labels that a namespace must have.
+/// Required labels of a namespace.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct LabelSelector {

@@ -1,4 +1,4 @@
-//! The kinds that are known.
+//! Supported kinds of resources.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::text::parsed;
 /// The group of weir's own kinds.
 pub const GROUP: &str = "gateway.weir.example";
 
-/// What a `GatewayClass` of weir's says as its controller.
+/// The controller name in a `GatewayClass` of weir.
 pub const CONTROLLER: &str = "gateway.weir.example/controller";
 
 /// Gateway API's own group.
@@ -30,7 +30,7 @@ pub(crate) enum Kind {
     List,
 }
 
-/// Every kind with its name, its group and the versions of it that are read alike.
+/// Every kind with its name, its group and its equivalent versions.
 const KINDS: [(Kind, &str, &str, &[&str]); 9] = [
     (Kind::GatewayClass, "GatewayClass", GATEWAY_API, &["v1", "v1beta1"]),
     (Kind::Gateway, "Gateway", GATEWAY_API, &["v1", "v1beta1"]),
@@ -44,12 +44,12 @@ const KINDS: [(Kind, &str, &str, &[&str]); 9] = [
 ];
 
 impl Kind {
-    /// The kind that manifests call `name`.
+    /// The kind with this name in manifests.
     pub(crate) fn named(name: &str) -> Option<Kind> {
         KINDS.iter().find(|(_, known, ..)| *known == name).map(|(kind, ..)| *kind)
     }
 
-    /// As manifests write it.
+    /// The name in manifests.
     pub(crate) fn name(self) -> &'static str {
         KINDS[self as usize].1
     }
@@ -58,12 +58,12 @@ impl Kind {
         KINDS[self as usize].2
     }
 
-    /// Whether its resources stand in no namespace.
+    /// Whether its resources are cluster-scoped.
     pub(crate) fn is_of_cluster(self) -> bool {
         matches!(self, Kind::GatewayClass | Kind::Namespace | Kind::List)
     }
 
-    /// Whether `api_version` is one in which the kind is read; the text of an error is `cause; remedy`.
+    /// Checks that the kind is supported in `api_version`; the error text is `cause; remedy`.
     pub(crate) fn check_version(self, api_version: &str) -> Result<(), String> {
         let (_, name, group, versions) = KINDS[self as usize];
         let (found_group, version) = api_version.split_once('/').unwrap_or(("", api_version));
@@ -107,14 +107,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_stands_at_its_place_in_the_table() {
+    fn every_kind_is_at_its_index_in_the_table() {
         for (position, (kind, ..)) in KINDS.iter().enumerate() {
             assert_eq!(*kind as usize, position, "{kind}");
         }
     }
 
     #[test]
-    fn a_kind_is_known_by_its_group_and_version() {
+    fn kinds_are_matched_by_group_and_version() {
         assert_eq!(Kind::HttpRoute.check_version("gateway.networking.k8s.io/v1"), Ok(()));
         assert_eq!(Kind::Secret.check_version("v1"), Ok(()));
         assert_eq!(

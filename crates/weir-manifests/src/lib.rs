@@ -1,17 +1,23 @@
-//! Gateway API's resources as they would be applied to a cluster, translated into what `weir-config` knows.
+//! Reads Gateway API resources, as applied to a cluster, and translates them to the model of `weir-config`.
 //!
 //! ```text
-//! text --read--> Manifest ..  --translate--> Translation: (Key, Resource) .., and where each came from
+//! text --read--> Manifest ..  --translate--> Translation: (Key, Resource) .., and the origin of each
 //!      (manifest.rs)            (translate.rs)
 //! ```
 //!
-//! - A [`Manifest`] is one resource of a kind that is known. What a cluster adds to it (status, managed fields,
-//!   annotations) is passed over; a field of its `spec` that is not known is an error.
-//! - [`translate`] takes all of them together, as routes name gateways and gateways name secrets. What it makes is checked
-//!   by `weir-config` like any other configuration; [`Translation::locate`] tells the field of the manifest that an error
-//!   of it is about.
+//! - A [`Manifest`] is one resource of a supported kind. Fields that a cluster adds (status, managed fields,
+//!   annotations) are ignored. An unknown field of its `spec` is an error.
+//! - [`translate`] takes all of them together, because routes reference gateways and gateways reference secrets.
+//!   `weir-config` checks the result like any other configuration. [`Translation::locate`] maps its errors to fields of
+//!   manifests.
 //!
-//! This crate does no I/O, and knows of no cluster.
+//! - Of a directory, each file has manifests or one document of the compact form. A backend or resource that two files
+//!   name is an error that names both places, and so are routes of the compact form that match the same requests.
+//!   Certificates and tokens are relative to the directory. Messages name compact routes by file:
+//!   `shop.yaml routes[3]`. Files that are replaced while they are read are read again, so that the configuration is of
+//!   one moment.
+//!
+//! This crate does no I/O and does not connect to a cluster.
 
 mod backend;
 mod duration;

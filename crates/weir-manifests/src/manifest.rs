@@ -1,4 +1,4 @@
-//! One manifest: what all kinds have in common, and the content of each.
+//! One manifest: the fields that all kinds share, and the content of each kind.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,17 +17,17 @@ use crate::text::parsed;
 const FIELDS: &[&str] =
     &["apiVersion", "kind", "metadata", "spec", "status", "data", "stringData", "type", "immutable", "items"];
 
-/// The namespace of a manifest that names none.
+/// The namespace of a manifest without one.
 pub(crate) const DEFAULT_NAMESPACE: &str = "default";
 
-/// The longest name that a cluster takes.
+/// Maximum length of a name in a cluster.
 const NAME_BYTES_MAX: usize = 253;
 
-/// A resource as it would be applied to a cluster.
+/// A resource as applied to a cluster.
 #[derive(Debug)]
 pub struct Manifest {
     pub(crate) name: Name,
-    /// In seconds of Unix time; the greatest number where nobody knows.
+    /// In seconds of Unix time; the maximum if unknown.
     pub(crate) created_s: i64,
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) body: Body,
@@ -36,7 +36,7 @@ pub struct Manifest {
 /// A resource's name within its kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Name {
-    /// Empty for kinds of the whole cluster.
+    /// Empty for cluster-scoped kinds.
     pub(crate) namespace: String,
     pub(crate) name: String,
 }
@@ -56,7 +56,7 @@ pub(crate) enum Body {
 }
 
 impl Manifest {
-    /// The resource as messages name it: `HTTPRoute default/shop`.
+    /// The resource in messages: `HTTPRoute default/shop`.
     pub fn title(&self) -> String {
         format!("{} {}", self.body.kind(), self.name)
     }
@@ -87,7 +87,7 @@ impl Body {
     }
 }
 
-/// Of what stands in `metadata`, that which counts here.
+/// The fields of `metadata` that matter here.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Metadata {
@@ -97,22 +97,22 @@ pub(crate) struct Metadata {
     labels: Option<BTreeMap<String, String>>,
 }
 
-/// A text that may be a name.
+/// A valid name.
 #[derive(Debug)]
 struct Label(String);
 
-/// A moment in seconds of Unix time.
+/// A time in seconds of Unix time.
 #[derive(Debug)]
 struct Created(i64);
 
-/// A manifest of which not every field was read.
+/// A manifest that is partly read.
 #[derive(Default)]
 struct Draft {
     api_version: Option<String>,
     kind: Option<Kind>,
     metadata: Option<Metadata>,
     body: Option<Body>,
-    /// A `spec` that came before the kind was known.
+    /// A `spec` that precedes the kind.
     early_spec: Option<serde_json::Value>,
     data: Option<Values>,
     string_data: Option<Values>,
@@ -214,7 +214,7 @@ impl<'de> DeserializeSeed<'de> for Spec {
             Kind::TlsRoute => Body::TlsRoute(Deserialize::deserialize(deserializer)?),
             Kind::ReferenceGrant => Body::ReferenceGrant(Deserialize::deserialize(deserializer)?),
             Kind::Backend => Body::Backend(Deserialize::deserialize(deserializer)?),
-            // What finalizers a namespace has is the cluster's business.
+            // Finalizers of a namespace only matter to the cluster.
             Kind::Namespace => {
                 IgnoredAny::deserialize(deserializer)?;
                 Body::Namespace

@@ -1,32 +1,32 @@
-//! Which field of a manifest became a field of the model.
+//! Maps fields of the model to fields of manifests.
 
 use crate::filter::FilterKind;
 use crate::manifest::{Body, Manifest};
 use crate::route::{HttpRouteSpec, HttpRule, NamedMatch};
 
-/// Where a resource of the model came from; manifests are told by their positions.
+/// The origin of a resource of the model; manifests are identified by their index.
 #[derive(Debug)]
 pub(crate) enum Origin {
     Backend(usize),
     Route {
         manifest: usize,
         rule: usize,
-        /// The position of the match; `None` where the rule has none.
+        /// The index of the match; `None` if the rule has none.
         matched: Option<usize>,
     },
     Listener {
         manifest: usize,
-        /// Those of one port.
+        /// Indexes of the gateway's listeners with this port.
         listeners: Vec<usize>,
-        /// For each certificate, and each of its hosts, the positions of the listener and of its reference there.
+        /// For each certificate and each of its hosts: the index of the listener and of its certificate reference.
         certificates: Vec<Vec<(usize, usize)>>,
-        /// For each entry of what is passed on its TLS route.
+        /// For each passthrough entry, the index of its TLS route.
         sealed: Vec<usize>,
     },
 }
 
 impl Origin {
-    /// The manifest, and the field of it that became what stands at `rest` behind the resource's own place, as in
+    /// The manifest and its field that became the field `rest` of the resource. An example of `rest` is
     /// `.backends[1].weight`.
     pub(crate) fn locate(&self, manifests: &[&Manifest], rest: &str) -> (usize, String) {
         let rest = rest.strip_prefix('.').unwrap_or(rest);
@@ -57,7 +57,7 @@ fn in_listener(listeners: &[usize], certificates: &[Vec<(usize, usize)>], rest: 
         return format!("spec.listeners[{first}].port");
     }
     let Some(of_tls) = rest.strip_prefix("tls.") else { return format!("spec.listeners[{first}]") };
-    // The first certificate stands by itself in the model.
+    // The model stores the first certificate separately.
     let position = if of_tls.starts_with("certificates[") { index_of(of_tls) + 1 } else { 0 };
     let host = of_tls.find("hosts[").map_or(0, |at| index_of(&of_tls[at..]));
     match certificates.get(position).and_then(|places| places.get(host)) {

@@ -1,11 +1,11 @@
-//! How resources name each other.
+//! References between resources.
 
 use serde::Deserialize;
 
 use crate::filter::HttpFilter;
 use crate::kind::{GATEWAY_API, Kind};
 
-/// The gateway, or the part of it, that a route belongs to.
+/// The gateway, or its listeners, to which a route attaches.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct ParentRef {
@@ -16,14 +16,14 @@ pub(crate) struct ParentRef {
     #[serde(default)]
     pub(crate) namespace: Option<String>,
     pub(crate) name: String,
-    /// A listener's name.
+    /// Name of a listener.
     #[serde(default)]
     pub(crate) section_name: Option<String>,
     #[serde(default)]
     pub(crate) port: Option<u16>,
 }
 
-/// A secret of a listener.
+/// A Secret that a listener references.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SecretRef {
@@ -36,7 +36,7 @@ pub(crate) struct SecretRef {
     pub(crate) name: String,
 }
 
-/// A service that requests go to.
+/// A backend that a rule references.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct BackendRef {

@@ -6,30 +6,35 @@ use crate::duration::GatewayDuration;
 use crate::filter::HttpFilter;
 use crate::reference::{BackendRef, ParentRef};
 
-/// What becomes of requests.
+/// An HTTPRoute.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct HttpRouteSpec {
+    /// All listeners of a Gateway, or those of `sectionName` and `port`. A parent that does not accept the route is an
+    /// error.
     #[serde(default)]
     pub(crate) parent_refs: Vec<ParentRef>,
+    /// The route matches the hosts that these and the listener's hostname have in common; precedence goes by them. At a
+    /// listener for `a.example.org`, `*.example.org` is as specific as `a.example.org`.
     #[serde(default)]
     pub(crate) hostnames: Vec<String>,
     #[serde(default = "one_rule")]
     pub(crate) rules: Vec<HttpRule>,
 }
 
-/// What becomes of those that one of the matches takes.
+/// A rule: its matches, and how matching requests are handled.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct HttpRule {
     pub(crate) name: Option<String>,
     pub(crate) matches: Vec<HttpMatch>,
     pub(crate) filters: Vec<HttpFilter>,
+    /// Share the requests by weight. Without any, or without weights, the response is 500 (`no_backend`).
     pub(crate) backend_refs: Vec<BackendRef>,
     pub(crate) timeouts: Option<HttpTimeouts>,
 }
 
-/// What must hold of a request, all of it.
+/// Conditions that a request must all meet.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct HttpMatch {
@@ -39,7 +44,8 @@ pub(crate) struct HttpMatch {
     pub(crate) method: Option<String>,
 }
 
-/// What a path must be.
+/// What a path must be, in the normal form of request paths: `/caf%c3%a9` matches `/caf%C3%A9`. A path with `;` needs
+/// `paths.path_parameters: keep`; Gateway API itself excludes `//` and `%2F`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct PathMatch {
@@ -57,7 +63,7 @@ pub(crate) enum PathMatchKind {
     RegularExpression,
 }
 
-/// What a field or a query parameter must be.
+/// A condition on a header field or query parameter.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NamedMatch {
@@ -75,7 +81,10 @@ pub(crate) enum ValueMatchKind {
     RegularExpression,
 }
 
-/// Bounds on the time that a rule's requests take.
+/// Bounds on the time that a rule's requests take: `timeouts.request` and `timeouts.backend` of a route. `0s` is no
+/// timeout, and 30 days is the maximum. The longer one replaces `timeouts.response` (of the backend too) and
+/// `timeouts.body`, so that a backend may take the time that the rule gives it; with `0s` these are 30 days. Other
+/// timeouts of the gateway still apply. Without both, those of the gateway apply.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct HttpTimeouts {
@@ -83,7 +92,7 @@ pub(crate) struct HttpTimeouts {
     pub(crate) backend_request: Option<GatewayDuration>,
 }
 
-/// Where TLS is passed on to.
+/// A TLSRoute.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct TlsRouteSpec {
@@ -109,7 +118,7 @@ impl Default for PathMatch {
     }
 }
 
-/// As a cluster fills it in where a route has no rules.
+/// The default that a cluster sets for a route without rules.
 fn one_rule() -> Vec<HttpRule> {
     vec![HttpRule::default()]
 }

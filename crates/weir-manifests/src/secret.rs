@@ -10,20 +10,20 @@ use serde::Deserialize;
 /// The type of secrets with a certificate and its key.
 const TLS: &str = "kubernetes.io/tls";
 
-/// The names under which a secret has the certificate and the key.
+/// The names of the certificate and the key in a secret.
 pub(crate) const PAIR: [&str; 2] = ["tls.crt", "tls.key"];
 
 /// The content of a secret.
 #[derive(Debug)]
 pub(crate) struct Secret {
     pub(crate) of_type: Option<String>,
-    /// In base64.
+    /// Values in base64.
     pub(crate) data: Values,
-    /// As it is; it goes before `data`.
+    /// Plain values; they override `data`.
     pub(crate) string_data: Values,
 }
 
-/// Texts by their names. They may be private keys, so they are never printed.
+/// Values by name. They may be private keys, so they are never printed.
 #[derive(Default, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Values(BTreeMap<String, String>);
@@ -35,7 +35,7 @@ impl fmt::Debug for Values {
 }
 
 impl Secret {
-    /// The certificate and the key; an error has the field, what is wrong with it, and what would be right.
+    /// The certificate and the key. An error has the field, the reason and the remedy.
     pub(crate) fn pair(&self) -> Result<[Vec<u8>; 2], (String, String, String)> {
         match self.of_type.as_deref() {
             Some(TLS) => {}
@@ -61,7 +61,7 @@ impl Secret {
         let text: String = text.split_whitespace().collect();
         STANDARD.decode(text).map_err(|_| {
             let message = format!("`{name}` is not base64");
-            // The reader of places takes the dot within the name for two steps, and ends at `data`.
+            // The lookup of positions splits the name at its dot, and ends at `data`.
             (
                 "data".to_owned(),
                 message,

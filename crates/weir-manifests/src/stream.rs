@@ -7,18 +7,18 @@ use weir_document::{Position, Problem, StreamPart, documents};
 use crate::kind::Kind;
 use crate::manifest::{Body, DEFAULT_NAMESPACE, Manifest};
 
-/// A manifest with its place in the text that it was read from.
+/// A manifest with its position in the text.
 #[derive(Debug)]
 pub struct Read {
     /// The manifest; never a list.
     pub manifest: Manifest,
-    /// The line in which its document begins, from 1.
+    /// The first line of its document, from 1.
     pub first_line: u64,
-    /// Where it stands in its document, as in `items[3]`; empty where it is the document.
+    /// Its path in the document, as in `items[3]`; empty if it is the document.
     pub within: String,
 }
 
-/// As much of a document as tells whether it is a manifest.
+/// The part of a document that shows whether it is a manifest.
 #[derive(Deserialize)]
 struct Head {
     #[serde(rename = "apiVersion", default)]
@@ -27,7 +27,7 @@ struct Head {
     kind: Option<IgnoredAny>,
 }
 
-/// As much of a manifest as tells which it is.
+/// The part of a manifest that identifies it.
 #[derive(Deserialize)]
 struct Title {
     kind: String,
@@ -41,9 +41,9 @@ struct TitleMetadata {
     namespace: Option<String>,
 }
 
-/// Whether the text begins with a manifest; else it may be the gateway's compact form.
+/// Whether the text begins with a manifest; otherwise it may be the gateway's compact form.
 pub fn has_manifests(source_name: &str, text: &str) -> bool {
-    // A large file of the compact form is not read twice for this.
+    // Avoids that a large file of the compact form is parsed twice.
     let has_kind = || text.starts_with("kind:") || text.contains("\nkind:");
     if !text.contains("apiVersion") && !has_kind() {
         return false;
@@ -53,10 +53,10 @@ pub fn has_manifests(source_name: &str, text: &str) -> bool {
     head.is_some_and(|head| head.is_ok_and(|head| head.api_version.is_some() || head.kind.is_some()))
 }
 
-/// All manifests of the text, those of lists each by itself. `source_name` stands in errors.
+/// Reads all manifests of the text, and splits lists. `source_name` is used in errors.
 ///
 /// # Errors
-/// One for each document that is no manifest, of a kind that is not known, or says what its kind does not have.
+/// One for each document that is not a manifest, is of an unknown kind, or has an unknown field.
 pub fn read(source_name: &str, text: &str) -> Result<Vec<Read>, Vec<Problem<Position>>> {
     let (mut read, mut errors) = (Vec::new(), Vec::new());
     for part in parts(source_name, text) {
@@ -69,8 +69,8 @@ pub fn read(source_name: &str, text: &str) -> Result<Vec<Read>, Vec<Problem<Posi
 }
 
 impl Read {
-    /// Line and column of the field at `path` (as in `spec.rules[0].name`) in the text that it was read from, or of the
-    /// last field on the way to it that is there.
+    /// Line and column of the field at `path` (as in `spec.rules[0].name`) in the text. If the field is missing, those
+    /// of its nearest existing parent.
     pub fn place(&self, source_name: &str, text: &str, path: &str) -> Option<(u64, u64)> {
         let part = parts(source_name, text).into_iter().find(|part| part.first_line == self.first_line)?;
         let steps = [self.within.as_str(), path].into_iter().flat_map(|path| path.split(['.', '[', ']']));
@@ -99,7 +99,7 @@ fn flatten(manifest: Manifest, first_line: u64, within: String, read: &mut Vec<R
     }
 }
 
-/// The error with the resource that it is about, where that can be told.
+/// Adds the resource to the error, if it can be identified.
 fn titled(source_name: &str, part: StreamPart<'_>, error: Problem<Position>) -> Problem<Position> {
     let Ok(Title { kind, metadata }) = weir_document::read(source_name, part.text) else { return error };
     let namespace = match (metadata.namespace, Kind::named(&kind)) {
@@ -109,7 +109,7 @@ fn titled(source_name: &str, part: StreamPart<'_>, error: Problem<Position>) -> 
         (None, None) => String::new(),
     };
     let message = format!("{kind} {namespace}{}: {}", metadata.name, error.message);
-    // What is wrong with it as a whole is told at its beginning.
+    // An error of the whole document is reported at its beginning.
     let error = if error.place.line == 0 { error.moved_to(1, 1) } else { error };
     Problem { message, ..error }
 }

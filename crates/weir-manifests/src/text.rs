@@ -1,10 +1,10 @@
-//! Values that are written as texts and checked as they are read, so that an error has their place.
+//! Values that are parsed from strings while they are read, so that errors have their position.
 
 use std::fmt;
 
 use serde::de::{self, Deserializer, Visitor};
 
-/// Reads a text and makes of it what `parse` does; the text of its error is `cause; remedy`.
+/// Reads a string and applies `parse`; its error text is `cause; remedy`.
 pub(crate) fn parsed<'de, D: Deserializer<'de>, T>(
     deserializer: D,
     expected: &'static str,

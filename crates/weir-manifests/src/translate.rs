@@ -1,4 +1,4 @@
-//! All manifests together, in the gateway's own model.
+//! Translates all manifests together to the gateway's own model.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,44 +20,44 @@ mod tls_routes;
 use catalog::Catalog;
 use gateways::Gateways;
 
-/// Something in a manifest that can't be had, or does not fit the others.
+/// An error in a manifest: unsupported, or in conflict with other manifests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Misfit {
-    /// The position of the manifest among those that were given.
+    /// The index of the manifest.
     pub manifest: usize,
     /// The field, as in `spec.rules[0].backendRefs[1]`.
     pub path: String,
-    /// What is wrong with it.
+    /// The reason.
     pub message: String,
-    /// What would be right.
+    /// How to fix it.
     pub remedy: String,
-    /// Another manifest that the message is about.
+    /// Another manifest that the message mentions.
     pub other: Option<usize>,
 }
 
-/// What manifests say, in the gateway's own model.
+/// The manifests in the gateway's own model.
 #[derive(Debug, Default)]
 pub struct Translation {
-    /// The resources, each under its key.
+    /// The resources with their keys.
     pub resources: Vec<(Key, Resource)>,
-    /// Every file that backends name, with the place that names it first.
+    /// Every file that backends reference, with the first place that references it.
     pub files: BTreeMap<String, String>,
-    /// Those of them that TLS is made of.
+    /// The subset that contains TLS certificates and keys.
     pub tls_files: BTreeSet<String>,
-    /// Where each of them came from, by the beginning of the places that its problems have.
+    /// The origin of each resource, by the prefix of places in its problems.
     origins: BTreeMap<String, Origin>,
 }
 
-/// Translates all manifests, which are no lists.
+/// Translates all manifests, which must not be lists.
 ///
 /// # Errors
-/// Everything that is found wrong with them by themselves. What is left is for `weir-config` to find.
+/// All errors that are visible in the manifests alone. `weir-config` finds the others.
 pub fn translate(manifests: &[&Manifest]) -> Result<Translation, Vec<Misfit>> {
     let mut misfits = Vec::new();
     let catalog = Catalog::of(manifests, &mut misfits);
     let gateways = Gateways::of(&catalog, &mut misfits);
     let mut translation = Translation::default();
-    // Which files they name is told of configurations.
+    // Referenced files are computed from a configuration.
     let mut backends = Configuration::default();
     for (position, name, body) in catalog.all(Kind::Backend) {
         let Body::Backend(spec) = body else { continue };
@@ -74,8 +74,8 @@ pub fn translate(manifests: &[&Manifest]) -> Result<Translation, Vec<Misfit>> {
 }
 
 impl Translation {
-    /// The manifest, by its position, and the field of it that the `place` of a problem of `weir-config` is about; `None`
-    /// where it is about none of them.
+    /// Maps the `place` of a problem of `weir-config` to the index of a manifest and its field. Returns `None` if the
+    /// problem is about none of them.
     pub fn locate(&self, manifests: &[&Manifest], place: &str) -> Option<(usize, String)> {
         let is_end = |rest: &str| rest.is_empty() || rest.starts_with(['.', '[']);
         let of_place = self.origins.iter().filter_map(|(start, origin)| {
@@ -103,7 +103,7 @@ impl Misfit {
     }
 }
 
-/// Hosts that are wanted of one listener of the model: every one, or those with these names, or both.
+/// Hosts that a route matches at one listener of the model: every host, these names, or both.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct WantedHosts {
     /// The listener's port.
@@ -112,5 +112,5 @@ struct WantedHosts {
     names: BTreeSet<String>,
 }
 
-/// By the listener's label in the model.
+/// By label of the listener in the model.
 type Attachments = BTreeMap<String, WantedHosts>;

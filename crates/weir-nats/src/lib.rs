@@ -1,6 +1,6 @@
-//! Publishes messages to NATS from a thread that knows no async.
+//! Publishes messages to NATS from synchronous code.
 //!
-//! The connection has a thread of its own, which answers the server's pings between two publications.
+//! The connection runs on its own thread, which also replies to the server's pings between two publish calls.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -9,29 +9,29 @@ use std::time::{Duration, Instant};
 use async_nats::{Client, ConnectOptions};
 use tokio::runtime::{Builder, Runtime};
 
-/// A time limit for connecting and for each flush, ample for a server on the same host.
+/// Timeout for connecting and for each flush. Ample for a server on the same host.
 pub const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Messages between two looks at the clock without a gap: a flush after each would cost more than the message.
+/// Messages per flush when `gap` is zero. A flush after each message would cost more than the message.
 const BATCH: usize = 256;
 
-/// Why messages were not published.
+/// Why publishing failed.
 #[derive(Debug, thiserror::Error)]
 pub enum NatsError {
     /// The connection could not be opened.
     #[error("cannot connect to NATS at {address}: {why}")]
     Connect {
-        /// The address.
+        /// The server address.
         address: SocketAddr,
-        /// Why.
+        /// The cause.
         why: String,
     },
-    /// The server did not take the messages.
+    /// The server did not accept the messages.
     #[error("publishing to NATS at {address} failed: {why}")]
     Publish {
-        /// The address.
+        /// The server address.
         address: SocketAddr,
-        /// Why.
+        /// The cause.
         why: String,
     },
 }
@@ -46,8 +46,8 @@ pub struct Publisher {
 }
 
 impl Publisher {
-    /// Connects to `address` within `timeout`, which also limits each flush. `at_start` runs first on the thread of the
-    /// connection: to enter a network namespace, for example.
+    /// Connects to `address` within `timeout`, which also limits each flush. `at_start` runs first on the connection's
+    /// thread, for example to enter a network namespace.
     ///
     /// # Errors
     /// [`NatsError::Connect`].
@@ -65,7 +65,7 @@ impl Publisher {
             .build()
             .map_err(|error| failed(error.to_string()))?;
         let options = ConnectOptions::new().connection_timeout(timeout).max_reconnects(1);
-        // Spawned, so that the socket is opened on the thread of the connection.
+        // The spawned task opens the socket on the connection's thread.
         let connecting = runtime.spawn(async move { options.connect(address.to_string()).await });
         let client = runtime
             .block_on(connecting)
@@ -74,8 +74,8 @@ impl Publisher {
         Ok(Self { address, timeout, client, runtime })
     }
 
-    /// Publishes messages, each a subject and its content, with `gap` between two of them. Returns when the server has
-    /// taken all of them.
+    /// Publishes messages, each a subject and a payload, with `gap` between two of them. Returns once the server has
+    /// accepted all of them.
     ///
     /// # Errors
     /// [`NatsError::Publish`].
@@ -90,7 +90,7 @@ impl Publisher {
                 wait_until(due);
                 due += gap;
             }
-            // A server that is stopped takes nothing, and the queue of the client fills.
+            // If the server is stopped, the client's queue fills and this call times out.
             self.within(async {
                 let sent = self.client.publish(subject.to_owned(), content.to_owned().into()).await;
                 sent.map_err(|error| error.to_string())
@@ -119,7 +119,7 @@ impl Publisher {
     }
 }
 
-/// Waits until `due`: sleeps while there is time for that, and spins the rest.
+/// Waits until `due`. Sleeps for most of the time, then spins for the rest.
 fn wait_until(due: Instant) {
     const SPUN: Duration = Duration::from_micros(100);
     while let Some(left) = due.checked_duration_since(Instant::now()) {
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_that_is_not_there_or_says_nothing_is_an_error() {
+    fn a_missing_or_silent_server_is_an_error() {
         let silent = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = silent.local_addr().expect("it is bound");
         let refused = |what: &str| {

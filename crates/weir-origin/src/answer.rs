@@ -1,4 +1,4 @@
-//! Responses, rendered before they are asked for.
+//! Responses, rendered in advance.
 
 use std::rc::Rc;
 use std::time::SystemTime;
@@ -11,20 +11,21 @@ const SERVER: &str = "weir-origin";
 /// The body of a response with status 500.
 pub(crate) const ERROR_BODY: &[u8] = b"an error that was asked for\n";
 
-/// As much of a body as is kept; longer ones are sent by repeating it.
+/// Maximum bytes of a body that are kept in memory. Longer bodies repeat these bytes.
 const KEPT_BYTES: usize = 64 * 1024;
 
-/// The body's pattern repeats within a piece, so that pieces in a row continue it. The body of errors is shorter.
+/// The pattern of a body. The kept part of a long body contains whole patterns, so repeated pieces continue it. Error
+/// bodies are shorter.
 const PATTERN: &[u8; 64] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-\n";
 
-/// What a response says about its connection.
+/// What a response states about its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Persistence {
-    /// Nothing: an HTTP/1.1 client takes it as kept.
+    /// No Connection field: HTTP/1.1 clients keep the connection open by default.
     Kept,
-    /// Kept, and said so to an HTTP/1.0 client.
+    /// `Connection: keep-alive`, for an HTTP/1.0 client that asked for it.
     KeptAsAsked,
-    /// It ends with this response.
+    /// The connection closes after this response.
     Closed,
 }
 
@@ -38,7 +39,7 @@ impl Persistence {
     }
 }
 
-/// A response ready to be written.
+/// A response that is ready to write.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -63,46 +64,46 @@ impl Answer {
         Self { status, bytes: bytes.into(), head_bytes, body_bytes }
     }
 
-    /// A response made on demand.
+    /// A response rendered on demand.
     pub(crate) fn of_text(status: u16, persistence: Persistence, media_type: &str, text: &str) -> Self {
         let date = httpdate::fmt_http_date(SystemTime::now());
         Self::render(status, persistence, media_type, &date, text.as_bytes(), text.len() as u64)
     }
 
-    /// The response to a malformed request; the connection ends after it.
+    /// The response to a malformed request. The connection closes after it.
     pub(crate) fn refusal(status: u16, cause: &str) -> Self {
         let text = format!("{}: {cause}\n", reason_phrase(status));
         Self::of_text(status, Persistence::Closed, "text/plain", &text)
     }
 
-    /// What one write can carry: the head and the body, or as much of it as is kept; or the head alone.
+    /// Returns what one write can carry: the headers and the body, or its kept part, or only the headers.
     #[inline]
     pub(crate) fn first(&self, head_only: bool) -> &[u8] {
         if head_only { &self.bytes[..self.head_bytes] } else { &self.bytes }
     }
 
-    /// Bytes of the whole body.
+    /// Returns the size of the whole body in bytes.
     pub(crate) fn body_bytes(&self, head_only: bool) -> u64 {
         if head_only { 0 } else { self.body_bytes }
     }
 
-    /// Bytes of the body that come after [`first`](Self::first).
+    /// Returns the number of body bytes after [`first`](Self::first).
     #[inline]
     pub(crate) fn rest_bytes(&self, head_only: bool) -> u64 {
         if head_only { 0 } else { self.body_bytes - (self.bytes.len() - self.head_bytes) as u64 }
     }
 
-    /// The next piece of the rest of the body, when `rest_bytes` are still to be sent.
+    /// Returns the next piece of the body when `rest_bytes` are still to be sent.
     pub(crate) fn piece(&self, rest_bytes: u64) -> &[u8] {
         let kept = &self.bytes[self.head_bytes..];
-        // The body as a whole ends where the rest ends, so the place in the pattern follows from its length.
+        // `rest_bytes` counts from the end of the body, so it gives the position in the pattern.
         let sent = place(self.body_bytes - rest_bytes);
         let most = (kept.len() - sent) as u64;
         &kept[sent..sent + rest_bytes.min(most) as usize]
     }
 }
 
-/// The head of a response.
+/// Renders the status line and headers of a response.
 pub(crate) fn head(
     status: u16,
     persistence: Persistence,
@@ -127,7 +128,7 @@ pub(crate) fn head(
     bytes
 }
 
-/// The head of an HTTP/2 response, whose length may be unknown and which says nothing about the connection.
+/// The header fields of an HTTP/2 response. The length may be unknown. There is no Connection field.
 pub(crate) fn fields(media_type: Option<HeaderValue>, date: &str, body_bytes: Option<u64>) -> HeaderMap {
     let mut fields = HeaderMap::with_capacity(4);
     fields.insert(header::SERVER, HeaderValue::from_static(SERVER));
@@ -141,24 +142,24 @@ pub(crate) fn fields(media_type: Option<HeaderValue>, date: &str, body_bytes: Op
     fields
 }
 
-/// The body of good answers, or as much of it as is kept.
+/// The body of good responses, or its kept part.
 pub(crate) fn kept_body(body_bytes: u64) -> Vec<u8> {
     let kept = usize::try_from(body_bytes).unwrap_or(KEPT_BYTES).min(KEPT_BYTES);
     PATTERN.iter().copied().cycle().take(kept).collect()
 }
 
-/// The offset in the kept body that follows the first `sent_bytes`. It is near the start, so that one write can take as
-/// much as possible from there.
+/// Returns the offset in the kept body after the first `sent_bytes`. The offset is near the start, so that one write
+/// can send as much as possible.
 pub(crate) fn place(sent_bytes: u64) -> usize {
     (sent_bytes % PATTERN.len() as u64) as usize
 }
 
-/// All responses that requests get, rendered for the date of one second.
+/// All responses to counted requests, rendered for the date of one second.
 #[derive(Debug)]
 pub(crate) struct Answers {
     good: [Answer; 3],
     error: [Answer; 3],
-    /// The HTTP/2 header fields of a good response and of an error.
+    /// The HTTP/2 header fields of a good response and of an error response.
     fields: [HeaderMap; 2],
     pub(crate) date: String,
 }
@@ -209,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_answer_is_one_piece() {
+    fn a_small_response_is_one_piece() {
         let answers = Answers::render(64, SystemTime::UNIX_EPOCH);
         let answer = answers.pick(false, Persistence::Kept);
         let text = std::str::from_utf8(answer.first(false)).unwrap();
@@ -237,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn the_connection_is_named_where_it_must_be() {
+    fn connection_field_is_sent_only_if_needed() {
         let answers = Answers::render(0, SystemTime::UNIX_EPOCH);
         let head = |kind| String::from_utf8(answers.pick(true, kind).first(true).to_vec()).unwrap();
         assert!(!head(Persistence::Kept).contains("Connection"));

@@ -1,9 +1,9 @@
-//! One connection: which protocol it speaks, then that protocol to its end.
+//! One connection: detects the protocol, then serves it until the connection closes.
 //!
 //! ```text
 //! TLS off: first bytes -> HTTP/2's preface? -> HTTP/2, else HTTP/1.1
 //! TLS on:  first byte  -> a handshake's? -> handshake -> ALPN h2? -> HTTP/2, else HTTP/1.1
-//!                             \-> plain HTTP/1.1, the origin's own paths alone
+//!                             \-> plain HTTP/1.1, only the origin's own paths
 //! ```
 
 use std::io;
@@ -20,16 +20,16 @@ use crate::stats::Event;
 use crate::stream::Stream;
 use crate::worker::Worker;
 
-/// What an HTTP/2 client sends first where it knows that the server speaks it.
+/// The connection preface of an HTTP/2 client with prior knowledge.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// The first byte of a TLS handshake, which no HTTP begins with.
+/// The first byte of a TLS handshake. No HTTP message starts with it.
 const TLS_HANDSHAKE: u8 = 0x16;
 
-/// The protocol's name in ALPN.
+/// The ALPN protocol ID of HTTP/2.
 pub(crate) const ALPN_HTTP2: &[u8] = b"h2";
 
-/// Removes the connection from the worker's connections, however it ends.
+/// On drop, removes the connection from the worker's connections.
 struct Open {
     worker: Rc<Worker>,
     id: u64,
@@ -41,18 +41,17 @@ impl Drop for Open {
     }
 }
 
-/// Serves a connection to its end.
+/// Serves a connection until it closes.
 pub(crate) async fn run(worker: Rc<Worker>, id: u64, activity: Rc<Activity>, stream: TcpStream) {
     let open = Open { worker, id };
-    // An error that breaks a connection comes from the peer. It ends the connection, and the counters show what was
-    // sent.
+    // Connection errors come from the peer. They close the connection, and the counters show what was sent.
     let _ = serve(&open.worker, activity, stream).await;
 }
 
 async fn serve(worker: &Rc<Worker>, activity: Rc<Activity>, tcp: TcpStream) -> io::Result<()> {
     tcp.set_nodelay(true)?;
     if let Some(acceptor) = &worker.shared.tls {
-        // On the heap, so that a plain connection does not take the memory of a handshake.
+        // Boxed, so that a plain connection does not use the memory of a handshake.
         return Box::pin(serve_secure(worker, activity, tcp, acceptor)).await;
     }
     let mut stream = Stream::Plain(tcp);
@@ -63,7 +62,7 @@ async fn serve(worker: &Rc<Worker>, activity: Rc<Activity>, tcp: TcpStream) -> i
     http1::serve(Rc::clone(worker), activity, stream, first, Reach::All).await
 }
 
-/// Reads until HTTP/2's preface can be distinguished from anything else; appends what was read to `first`.
+/// Reads until the HTTP/2 preface is confirmed or ruled out. Appends the bytes read to `first`.
 async fn is_http2(
     worker: &Worker,
     activity: &Activity,
@@ -91,7 +90,7 @@ async fn serve_secure(
 ) -> io::Result<()> {
     let mut first = [0];
     if tcp.peek(&mut first).await? == 1 && first[0] != TLS_HANDSHAKE {
-        // Clients that read the statistics need not speak TLS.
+        // Clients that read the statistics do not need TLS.
         return http1::serve(Rc::clone(worker), activity, Stream::Plain(tcp), Vec::new(), Reach::OwnPaths)
             .await;
     }

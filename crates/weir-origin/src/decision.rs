@@ -1,4 +1,4 @@
-//! Decides what each request gets and when, for HTTP/1.1 and HTTP/2 alike.
+//! Decides the outcome and the due time of each request, for HTTP/1.1 and HTTP/2.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -11,22 +11,22 @@ use crate::outcome::Outcome;
 use crate::stats::{Event, Stats};
 use crate::worker::Worker;
 
-/// Paths that start with this are the origin's own, and are not counted.
+/// Prefix of the origin's own paths, which are not counted.
 const OWN_PREFIX: &str = "/__weir/";
 
-/// Bytes of a request's body that an echo holds before its response begins; the rest is passed on as it arrives.
+/// Bytes of a request body that an echo buffers before its response starts. The rest is forwarded as it arrives.
 pub(crate) const ECHO_HELD_BYTES: usize = 64 * 1024;
 
-/// Maximum of `/__weir/delay/NS`: a minute.
+/// Maximum of `/__weir/delay/NS`: one minute.
 const EXTRA_DELAY_MAX_NS: u64 = 60_000_000_000;
 
-/// Extra delays up to this are waited for by spinning: a timer wakes up later than that.
+/// Extra delays up to this length are spent spinning, because a timer would wake up too late.
 const SPUN_NS: u64 = 20_000;
 
-/// Number of pieces of a slow body.
+/// Number of pieces in a slow body.
 const SLOW_PIECES: u64 = 10;
 
-/// What a request is.
+/// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Counted(Outcome),
@@ -38,9 +38,9 @@ pub(crate) enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Own {
     Stats,
-    /// Turns the reset of every further request's connection on or off.
+    /// Enables or disables connection resets for all later requests.
     Resets(bool),
-    /// Sets the delay of every further response beyond its own, nanoseconds.
+    /// Sets the additional delay of all later responses, nanoseconds.
     Delay(u64),
     Unknown,
 }
@@ -52,15 +52,15 @@ pub(crate) struct OwnAnswer {
     pub(crate) text: String,
 }
 
-/// A request whose response is due now.
+/// A request whose response is due.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Due {
-    /// When the whole request had arrived; not read from the clock where responses are not delayed.
+    /// When the whole request had arrived. `None` if responses are not delayed, to avoid a clock read.
     arrived_ns: Option<u64>,
 }
 
 impl Worker {
-    /// Counts the request and decides what it gets, unless it is for an own path.
+    /// Counts the request and decides its outcome, unless it is for an own path.
     #[inline]
     pub(crate) fn decide(&self, path_and_query: &str) -> Kind {
         if is_own(path_and_query) {
@@ -87,7 +87,7 @@ impl Worker {
         Kind::Counted(self.shared.outcomes.as_ref().map_or(Outcome::Good, |outcomes| outcomes.next()))
     }
 
-    /// Whether responses are due at once.
+    /// Whether all responses are due at once.
     #[inline]
     pub(crate) fn delays_none(&self) -> bool {
         self.shared.timing.is_none() && self.shared.extra_delay_ns.load(Ordering::Relaxed) == 0
@@ -113,7 +113,7 @@ impl Worker {
         Due { arrived_ns: Some(arrived_ns) }
     }
 
-    /// Records that the first byte of the response is about to be written.
+    /// Records the delay of a response just before its first byte is written.
     #[inline]
     pub(crate) fn begin_answer(&self, due: Due) {
         if let Some(arrived_ns) = due.arrived_ns {
@@ -121,7 +121,7 @@ impl Worker {
         }
     }
 
-    /// The pieces of a slow body of `bytes`, each with the time when it is due.
+    /// Returns the pieces of a slow body of `bytes`, each with its due time.
     pub(crate) fn slow_pieces(&self, bytes: u64) -> impl Iterator<Item = (u64, Range<u64>)> + use<> {
         let time_ns = self.shared.spec.faults.slow.map_or(0, |slow| slow.time.0.as_nanos() as u64);
         let start_ns = mono_ns();
@@ -136,7 +136,7 @@ impl Worker {
         self.sleepers.until(due_ns).await;
     }
 
-    /// The response to one of the origin's own paths.
+    /// Returns the response to one of the origin's own paths.
     pub(crate) fn answer_own(&self, own: Own) -> OwnAnswer {
         match own {
             Own::Stats => {
@@ -162,7 +162,7 @@ impl Worker {
     }
 }
 
-/// Whether a path is one of the origin's own.
+/// Whether the path is one of the origin's own.
 #[inline]
 pub(crate) fn is_own(path_and_query: &str) -> bool {
     path_and_query.starts_with(OWN_PREFIX)

@@ -1,4 +1,4 @@
-//! Why an origin did not start or did not end well.
+//! Why an origin failed to start or failed while running.
 
 use std::io;
 use std::net::SocketAddr;
@@ -6,67 +6,67 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-/// Why an origin did not start or did not end well.
+/// Why an origin failed to start or failed while running.
 #[derive(Debug, Error)]
 pub enum OriginError {
-    /// Somebody listens there already: the environment's fault.
+    /// Another process listens on the address. Caused by the environment.
     #[error("cannot listen on {address}: another process listens there")]
     AddressTaken {
-        /// Where.
+        /// The address.
         address: SocketAddr,
     },
-    /// Another reason why the address is refused: the environment's fault, or that of who asked for it.
+    /// The address cannot be used for another reason. Caused by the environment or the caller.
     #[error("cannot listen on {address}: {source}")]
     Listen {
-        /// Where.
+        /// The address.
         address: SocketAddr,
-        /// What the system said.
+        /// The system error.
         source: io::Error,
     },
-    /// No thread or no descriptor is left: the environment's fault.
+    /// No thread or file descriptor is left. Caused by the environment.
     #[error("cannot start a worker: {0}")]
     Worker(#[source] io::Error),
-    /// Asked for no worker: the caller's fault.
+    /// The number of workers is zero. Caused by the caller.
     #[error("an origin needs at least one worker")]
     NoWorkers,
-    /// Asked for an impossible share: the caller's fault.
+    /// A share is not between 0 and 1. Caused by the caller.
     #[error("a share of requests lies between 0 and 1, not at {share}")]
     Share {
-        /// What was asked for.
+        /// The invalid share.
         share: f64,
     },
-    /// Asked for more than all requests: the caller's fault.
+    /// The shares exceed all requests. Caused by the caller.
     #[error("errors, resets, half, slow and refuse are together {}% of the requests", sum * 100.0)]
     Shares {
         /// The sum of the shares.
         sum: f64,
     },
-    /// Asked for two times that exclude each other: the caller's fault.
+    /// Delay and service are both set. Caused by the caller.
     #[error("an origin has a delay or a service, not both")]
     DelayAndService,
-    /// Asked for too many servers: the caller's fault.
+    /// Too many servers. Caused by the caller.
     #[error("{servers} servers are more than {most}")]
     Servers {
-        /// What was asked for.
+        /// The requested number.
         servers: usize,
-        /// The most.
+        /// The maximum.
         most: usize,
     },
-    /// Asked for something of HTTP/2 and for HTTP/1.1 alone: the caller's fault.
+    /// HTTP/2 options are set, but HTTP/2 is off. Caused by the caller.
     #[error("goaway, max-streams and refuse are HTTP/2's, and only HTTP/1.1 was asked for")]
     Http2Off,
-    /// A file of the certificate that was given: the fault of who gave it.
+    /// A given certificate or key file cannot be used. Caused by the caller.
     #[error("cannot use `{}`: {cause}", path.display())]
     Certificate {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The cause.
         cause: String,
     },
-    /// A certificate cannot be made for these names: the caller's fault.
+    /// No certificate can be generated for these names. Caused by the caller.
     #[error("cannot make a certificate: {0}")]
     MakeCertificate(String),
-    /// A worker broke off: our fault.
+    /// A worker panicked. A bug in this program.
     #[error("a worker of the origin panicked")]
     Panicked,
 }
@@ -79,7 +79,7 @@ impl OriginError {
         }
     }
 
-    /// Whether the specification is what is wrong, and not the environment or this program.
+    /// Whether the specification is wrong, as opposed to the environment or this program.
     pub fn is_wrong_use(&self) -> bool {
         match self {
             Self::NoWorkers
@@ -94,7 +94,7 @@ impl OriginError {
         }
     }
 
-    /// What to do about it.
+    /// Returns what the user can do about the error.
     pub fn remedy(&self) -> &'static str {
         match self {
             Self::AddressTaken { .. } => {

@@ -1,9 +1,9 @@
-//! HTTP/1.1: receives requests and writes their responses in order.
+//! HTTP/1.1: reads requests and writes their responses in order.
 //!
 //! ```text
-//! receive head -> (100 Continue) -> drain body -> wait until due -> write the response -> receive head ...
-//!       \                             \-> echo: as soon as enough is held; the rest is passed on as it arrives
-//!        \-> malformed: refuse, linger, end
+//! receive headers -> (100 Continue) -> drain body -> wait until due -> write the response -> receive headers ...
+//!       \                                \-> echo: starts once enough is buffered; forwards the rest as it arrives
+//!        \-> malformed: reject, linger, close
 //! ```
 
 mod send;
@@ -33,20 +33,20 @@ struct Connection {
     activity: Rc<Activity>,
     stream: Stream,
     reach: Reach,
-    /// Number of answered requests, counted only as far as needed to know which is the last.
+    /// Number of answered requests, counted only if needed to find the last one.
     answered: u32,
-    /// Unused input starts at `carry_start`: the start of a head, or pipelined requests.
+    /// Unused input from `carry_start` on: incomplete headers or pipelined requests.
     carry: Vec<u8>,
     carry_start: usize,
-    /// The length of the request that is being read.
+    /// The body framing of the current request.
     body: Option<BodyDecoder>,
     request: Option<Request>,
-    /// The part of a request's body that an echo still has to send.
+    /// Buffered bytes of a request body that an echo must still send.
     held: Vec<u8>,
     is_held: bool,
 }
 
-/// The parts of a request that its response depends on.
+/// The parts of a request that affect its response.
 #[derive(Debug)]
 struct Request {
     kind: Kind,
@@ -55,28 +55,28 @@ struct Request {
     echo: Option<Box<Echo>>,
 }
 
-/// What an echo repeats besides the body.
+/// What an echo needs besides the body.
 #[derive(Debug)]
 struct Echo {
     media_type: Option<Vec<u8>>,
-    /// `None` when the request does not declare it.
+    /// `None` if the request does not declare the length.
     body_bytes: Option<u64>,
 }
 
 /// What to do after parsing the input.
 enum Progress {
-    /// Read more: all input is used, or a head is incomplete.
+    /// Read more: all input is used, or the headers are incomplete.
     More,
     /// The client waits for `100 Continue`.
     Continue,
-    /// Enough of a request has arrived to answer it.
+    /// Enough of the request has arrived to answer it.
     Whole(Request),
-    /// More of an echo's body is held, or the body has ended.
+    /// More of an echo's body is buffered, or the body has ended.
     Piece,
     Refused(u16, String),
 }
 
-/// Serves a connection to its end; `first` are the bytes already read from it.
+/// Serves a connection until it closes. `first` are the bytes already read from it.
 pub(crate) async fn serve(
     worker: Rc<Worker>,
     activity: Rc<Activity>,
@@ -123,7 +123,7 @@ impl Connection {
         }
     }
 
-    /// Makes this the connection's last request when the specification asks for it.
+    /// Marks this request as the connection's last if the specification limits the requests per connection.
     #[inline]
     fn limit(&mut self, request: &mut Request) {
         if let (Some(last), Kind::Counted(_)) = (self.worker.shared.spec.close_after, request.kind) {
@@ -134,7 +134,7 @@ impl Connection {
         }
     }
 
-    /// Reads until there is something to do; `More` means that the peer has closed.
+    /// Reads until there is something to do. `More` means that the peer has closed its side.
     async fn receive(&mut self) -> io::Result<Progress> {
         if !self.carry.is_empty() {
             let progress = self.advance_carry();
@@ -166,7 +166,7 @@ impl Connection {
         }
     }
 
-    /// Continues with the carried input; keeps the unused rest, and frees the memory when nothing is left.
+    /// Continues with the carried input. Keeps the unused rest, and frees the memory if nothing is left.
     fn advance_carry(&mut self) -> Progress {
         let carry = std::mem::take(&mut self.carry);
         let (used, progress) = self.advance(&carry[self.carry_start..]);
@@ -179,7 +179,7 @@ impl Connection {
         progress
     }
 
-    /// Parses the input; returns how much of it was used and what to do now.
+    /// Parses the input. Returns how much of it was used and what to do next.
     fn advance(&mut self, input: &[u8]) -> (usize, Progress) {
         let mut used = 0;
         if self.body.is_none() {
@@ -213,7 +213,7 @@ impl Connection {
     #[inline]
     fn request_of(&self, head: &RequestHead<'_>) -> Request {
         let kind = match self.worker.decide(head.path_and_query) {
-            // Only HTTP/2 has streams that can be refused.
+            // Only HTTP/2 can refuse a stream.
             Kind::Counted(Outcome::Refused) => Kind::Counted(Outcome::Good),
             kind => kind,
         };
@@ -233,10 +233,10 @@ impl Connection {
         }
     }
 
-    /// Reads on in the body; discards it unless it is held for an echo.
+    /// Decodes more of the body. Discards it unless an echo needs it.
     fn drain(&mut self, input: &[u8], mut used: usize) -> (usize, Progress) {
         let Some(body) = &mut self.body else { return (used, Progress::More) };
-        // Before the response begins, bytes are held up to the limit; afterwards all are passed on as they arrive.
+        // Before the response starts, bytes are buffered up to the limit. Later bytes are forwarded as they arrive.
         let enough_bytes = if self.request.is_some() { ECHO_HELD_BYTES } else { 1 };
         while used < input.len() {
             let step = match body.step(&input[used..]) {

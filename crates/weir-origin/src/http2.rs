@@ -1,4 +1,5 @@
-//! HTTP/2: the streams of a connection. Responses that are due at once are sent from here; all others get a task.
+//! HTTP/2: the streams of a connection. This task sends responses that are due at once. Every other request gets its
+//! own task.
 
 mod exchange;
 mod wire;
@@ -23,24 +24,24 @@ use crate::worker::Worker;
 use exchange::Exchange;
 use wire::{Pressure, Wire};
 
-/// Streams that a connection may have open unless the specification says otherwise.
+/// Maximum concurrent streams per connection, unless the specification sets another limit.
 const STREAMS_MAX: u32 = 256;
 
-/// Bytes that a client may send ahead on a stream and on a connection.
+/// Initial windows: bytes that a client may send without an update, per stream and per connection.
 const STREAM_WINDOW_BYTES: u32 = 256 * 1024;
 const CONNECTION_WINDOW_BYTES: u32 = 1024 * 1024;
 
-/// Bytes that may wait in memory to be sent, for each stream.
+/// Maximum bytes that a stream buffers for sending.
 const SEND_BUFFER_BYTES: usize = 128 * 1024;
 
-/// The longest header list that is read.
+/// Maximum bytes of a header list.
 const FIELDS_BYTES_MAX: u32 = 32 * 1024;
 
-/// Bodies up to this size are sent in one piece whatever the windows are: over all streams of a connection they stay
-/// within a few megabytes.
+/// Maximum size of a body that is sent in one piece, regardless of the windows. Over all streams of a connection this
+/// uses at most a few megabytes.
 const AT_ONCE_BYTES_MAX: u64 = 16 * 1024;
 
-/// Serves a connection to its end; `first` are the bytes already read from it.
+/// Serves a connection until it closes. `first` are the bytes already read from it.
 pub(crate) async fn serve(
     worker: Rc<Worker>,
     activity: Rc<Activity>,
@@ -59,7 +60,7 @@ pub(crate) async fn serve(
         .handshake(wire)
         .await
         .map_err(io::Error::other)?;
-    // Waiting responses end with the connection.
+    // Dropping the set cancels delayed responses when the connection closes.
     let mut exchanges = JoinSet::new();
     let mut requests = 0_u32;
     while let Some(next) = connection.accept().await {
@@ -77,7 +78,7 @@ pub(crate) async fn serve(
     Ok(())
 }
 
-/// Answers a request that can be answered at once; returns one that cannot.
+/// Answers a request that can be answered at once. Returns any other request.
 fn begin(
     worker: &Rc<Worker>,
     activity: &Rc<Activity>,
@@ -133,7 +134,7 @@ fn begin(
     None
 }
 
-/// Hands over a whole response; returns whether the stream still accepts it.
+/// Sends a whole response. Returns whether the stream still accepts it.
 fn send_at_once(
     respond: &mut SendResponse<Bytes>,
     status: u16,

@@ -1,4 +1,4 @@
-//! Closes idle connections, at no cost to active ones.
+//! Closes idle connections without clock reads on active ones.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use tokio::task::AbortHandle;
 
-/// Seconds without a read or write after which a connection is closed.
+/// Idle timeout in seconds: a connection without a read or write for longer is closed.
 const IDLE_MAX_S: u32 = 75;
 
 /// The open connections of one worker.
@@ -18,15 +18,15 @@ pub(crate) struct Connections {
     open: RefCell<HashMap<u64, (Rc<Activity>, AbortHandle)>>,
 }
 
-/// When the connection was last active; updating it reads no clock.
+/// When the connection was last active. Updating it reads no clock.
 #[derive(Debug, Default)]
 pub(crate) struct Activity {
     last_s: Cell<u32>,
-    /// Responses of this connection that wait until they are due, however long.
+    /// Delayed responses of this connection. They keep it from becoming idle.
     waits: Cell<u32>,
 }
 
-/// A response that waits until it is due; the connection is not idle until this is dropped.
+/// A delayed response. The connection is not idle until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Waiting(Rc<Activity>);
 
@@ -62,14 +62,14 @@ impl Connections {
         self.open.borrow_mut().remove(&id);
     }
 
-    /// Advances by one second and closes connections that were idle for too long.
+    /// Advances time by one second and closes idle connections.
     pub(crate) fn second(&self) {
         let now_s = self.now_s.get() + 1;
         self.now_s.set(now_s);
         let is_idle = |activity: &Activity| {
             activity.waits.get() == 0 && now_s.saturating_sub(activity.last_s.get()) > IDLE_MAX_S
         };
-        // Collected first: aborting a task may remove it at once, which needs the map.
+        // Collected first: aborting a task may remove it from the map at once.
         let idle: Vec<AbortHandle> = self
             .open
             .borrow()
@@ -87,7 +87,7 @@ impl Connections {
 mod tests {
     use super::*;
 
-    /// Runs `seconds` over a quiet, a waiting and a busy connection; returns which are still open.
+    /// Runs `seconds` with an idle, a waiting and an active connection. Returns which are still open.
     fn open_after(seconds: u32) -> [bool; 3] {
         let worker = weir_io::spawn_worker(weir_io::WorkerOptions::default(), move || async move {
             let connections = Connections::default();
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_idle_are_closed() {
+    fn only_idle_connections_are_closed() {
         assert_eq!(open_after(IDLE_MAX_S), [true, true, true]);
         assert_eq!(open_after(IDLE_MAX_S + 1), [false, true, true]);
     }

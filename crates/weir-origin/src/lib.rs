@@ -1,11 +1,14 @@
-//! The upstream under the gateway: answers with a known size, delay and share of faults, and counts exactly.
+//! A test upstream for the gateway. It answers with a known size, delay and share of faults, and counts exactly.
 //!
-//! One thread per worker, each with its own listening socket. A plain origin shares, locks and allocates nothing
-//! on the way of a request; times and faults of its own are the origin's and not each worker's, so they share
-//! what decides them. HTTP/1.1 and HTTP/2, plain and through TLS. Any path is answered, with 200 and the body.
-//! The path `/__weir/stats` gives the counts of all workers as JSON ([`Stats`]) and is in none of them itself;
-//! `/__weir/resets/on` has the connection of every further request reset, over HTTP/2 its stream, until
-//! `/__weir/resets/off`; `/__weir/delay/NS` delays every further response by so many nanoseconds more.
+//! Each worker is one thread with its own listening socket. Without delays and faults, requests share no state, take no
+//! lock and allocate no memory. Delays and faults apply to the whole origin, so the workers share their state.
+//!
+//! The origin serves HTTP/1.1 and HTTP/2, in plain text and over TLS. It answers every path with 200 and the body,
+//! except for its own paths, which are not counted:
+//! - `/__weir/stats` returns the counts of all workers as JSON ([`Stats`]).
+//! - `/__weir/resets/on` resets the connection of every later request, or its stream over HTTP/2. `/__weir/resets/off`
+//!   ends this.
+//! - `/__weir/delay/NS` delays every later response by that many additional nanoseconds.
 //!
 //! ```
 //! use weir_origin::{OriginSpec, start};
@@ -54,12 +57,12 @@ use timing::Timing;
 use tls::Tls;
 use worker::Shared;
 
-/// Connections that may wait to be accepted, for each worker.
+/// Length of the accept queue, per worker.
 const BACKLOG: i32 = 1024;
-/// Connections for which memory is reserved on start, 8 bytes each.
+/// Number of connections with file table space reserved at startup, 8 bytes each.
 const FILES_RESERVED: u64 = 4_096;
 
-/// A running origin; it ends when it is dropped.
+/// A running origin. It stops when dropped.
 pub struct Origin {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -74,10 +77,10 @@ impl fmt::Debug for Origin {
     }
 }
 
-/// Starts an origin; it serves from the moment this returns.
+/// Starts an origin. It serves requests as soon as this returns.
 ///
 /// # Errors
-/// When the specification is wrong, the address cannot be listened on, or threads cannot be started.
+/// If the specification is invalid, the address cannot be used, or threads cannot be started.
 pub fn start(spec: &OriginSpec) -> Result<Origin, OriginError> {
     spec.check()?;
     let (tls, ca_pem) = Tls::of(spec)?.map_or((None, None), |tls| (Some(tls.acceptor), tls.ca_pem));
@@ -101,8 +104,8 @@ pub fn start(spec: &OriginSpec) -> Result<Origin, OriginError> {
         let options = WorkerOptions {
             name: format!("origin-{index}"),
             cpu: (!spec.cpus.is_empty()).then(|| spec.cpus[index % spec.cpus.len()]),
-            // Exact delays need prompt wake-ups. A worker that spins never sleeps: as an urgent one it would keep
-            // everything else from its processor.
+            // Exact delays need prompt wake-ups. A spinning worker never sleeps, so at high priority it would starve
+            // all other threads on its CPU.
             is_urgent: spec.is_timed() && !spec.spin,
         };
         let (shared, stopped) = (Arc::clone(&shared), stopped.clone());
@@ -114,30 +117,30 @@ pub fn start(spec: &OriginSpec) -> Result<Origin, OriginError> {
 }
 
 impl Origin {
-    /// Where it listens.
+    /// Returns the listening address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The counts so far.
+    /// Returns the counts so far.
     pub fn stats(&self) -> Stats {
         Stats::of(&self.shared.counters, self.shared.timing.as_ref())
     }
 
-    /// PEM of the authority whose certificate it shows, where that was made on start.
+    /// Returns the PEM of the generated certificate authority, if there is one.
     pub fn ca_pem(&self) -> Option<&str> {
         self.ca_pem.as_deref()
     }
 
-    /// Asks it to end: nothing more is accepted, and open connections are closed.
+    /// Stops the origin: it accepts no more connections and closes open ones.
     pub fn stop(&self) {
         self.stop.send_replace(true);
     }
 
-    /// Waits for its end, which comes after [`stop`](Self::stop), or early by an error.
+    /// Waits until the origin has stopped, by [`stop`](Self::stop) or by an error.
     ///
     /// # Errors
-    /// The first worker's that did not end well.
+    /// The error of the first worker that failed.
     pub fn join(self) -> Result<(), OriginError> {
         for worker in self.workers {
             worker.join().map_err(|_| OriginError::Panicked)?;

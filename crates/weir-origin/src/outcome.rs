@@ -10,14 +10,14 @@ pub(crate) enum Outcome {
     Good,
     /// Status 500.
     Error,
-    /// The connection is reset; over HTTP/2 the stream.
+    /// The connection is reset, or the stream over HTTP/2.
     Reset,
-    /// The head and half of the body are sent.
+    /// Only the headers and half of the body are sent.
     Half,
     /// A good response whose body is sent slowly.
     Slow,
-    /// Never answered.
+    /// The request is never answered.
     Silent,
-    /// HTTP/2: the stream is refused. HTTP/1.1 has no such outcome, so the response is good.
+    /// The HTTP/2 stream is refused. HTTP/1.1 cannot do this, so it sends a good response.
     Refused,
 }

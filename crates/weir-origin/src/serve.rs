@@ -1,4 +1,4 @@
-//! The loop of one worker: accepts connections and advances time.
+//! The main loop of a worker: accepts connections and advances time.
 
 use std::io;
 use std::net::TcpListener as StdListener;
@@ -16,12 +16,12 @@ use crate::connection;
 use crate::idle::Activity;
 use crate::worker::{Shared, Worker};
 
-/// Pause after a connection could not be accepted, which happens when descriptors have run out.
+/// Pause after a failed accept, which happens when file descriptors run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
-/// Set after the first warning that connections cannot be accepted.
+/// Limits the warning about failed accepts to one.
 static NOT_ACCEPTED: Once = Once::new();
 
-/// Runs a worker until it is asked to stop; its connections end with its runtime.
+/// Runs a worker until it is stopped. Dropping its runtime closes its connections.
 pub(crate) async fn run(
     shared: Arc<Shared>,
     index: usize,
@@ -30,7 +30,7 @@ pub(crate) async fn run(
 ) {
     let worker = Rc::new(Worker::new(shared, index));
     tokio::select! {
-        // Either a request to stop, or the handle that could send one is gone.
+        // The origin was stopped, or its handle was dropped.
         _ = stopped.wait_for(|stop| *stop) => {}
         result = serve(&worker, listener) => result.expect("a new runtime registers a listener and a timer"),
     }
@@ -57,7 +57,7 @@ async fn serve(worker: &Rc<Worker>, listener: StdListener) -> io::Result<()> {
             }
             Err(error) if is_of_the_peer(&error) => {}
             Err(error) => {
-                // Clients in the backlog are connected already; to them this looks like a response that never comes.
+                // Clients in the accept queue are already connected. They see a response that never comes.
                 NOT_ACCEPTED.call_once(|| eprintln!("weir origin: connections wait to be accepted: {error}"));
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
@@ -65,7 +65,7 @@ async fn serve(worker: &Rc<Worker>, listener: StdListener) -> io::Result<()> {
     }
 }
 
-/// Whether the error means that the peer closed before the connection was accepted.
+/// Whether the error means that the peer closed the connection before it was accepted.
 fn is_of_the_peer(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset)
 }

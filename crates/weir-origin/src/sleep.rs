@@ -1,4 +1,4 @@
-//! Many waits on one nanosecond timer.
+//! Multiplexes many waits on one timer with nanosecond resolution.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -7,18 +7,18 @@ use std::task::{Context, Poll, Waker, ready};
 
 use weir_io::{PreciseTimer, mono_ns};
 
-/// The waits of one worker. [`Sleepers::drive`] must run alongside them.
+/// The waits of one worker. [`Sleepers::drive`] must run concurrently with them.
 #[derive(Debug, Default)]
 pub(crate) struct Sleepers {
-    /// By deadline, then by number. An abandoned wait is removed, so there are never more entries than waiting
+    /// Ordered by deadline, then by number. A cancelled wait is removed, so there are never more entries than delayed
     /// responses.
     waits: RefCell<BTreeMap<(u64, u64), Waker>>,
     numbered: Cell<u64>,
-    /// The driver's waker, called when a deadline is nearer than the one it waits for.
+    /// The driver's waker. It is called if a new deadline is earlier than the driver's current one.
     driver: RefCell<Option<Waker>>,
 }
 
-/// Removes a wait when it ends, however it ends.
+/// On drop, removes the wait.
 struct Entry<'s> {
     sleepers: &'s Sleepers,
     key: (u64, u64),
@@ -31,7 +31,7 @@ impl Drop for Entry<'_> {
 }
 
 impl Sleepers {
-    /// Waits until `CLOCK_MONOTONIC` has reached the deadline.
+    /// Waits until `CLOCK_MONOTONIC` reaches the deadline.
     pub(crate) async fn until(&self, deadline_ns: u64) {
         let mut entry = None;
         poll_fn(|cx| {
@@ -45,16 +45,16 @@ impl Sleepers {
         .await;
     }
 
-    /// Wakes waits whose deadline has passed, for ever; sleeps by the timer in between.
+    /// Wakes the waits that are due, forever. Sleeps on the timer in between.
     pub(crate) async fn drive(&self, timer: PreciseTimer) {
         poll_fn(|cx| self.poll_drive(cx, &timer)).await;
     }
 
-    /// Does the same without ever sleeping.
+    /// Same as [`Sleepers::drive`], but spins instead of sleeping.
     pub(crate) async fn spin(&self) {
         poll_fn(|cx| {
             self.wake_due(mono_ns());
-            // Yields to the runtime, which polls the sockets meanwhile.
+            // Yields to the runtime, which then polls the sockets.
             cx.waker().wake_by_ref();
             Poll::<()>::Pending
         })
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_wake_and_none_early() {
+    fn all_waits_end_and_none_early() {
         check(false);
         check(true);
     }
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn who_gives_up_leaves_nothing_behind() {
+    fn a_cancelled_wait_is_removed() {
         let sleepers = Sleepers::default();
         let mut cx = Context::from_waker(Waker::noop());
         for _ in 0..3 {

@@ -1,4 +1,4 @@
-//! What an origin does, as it is asked for.
+//! The specification of an origin.
 
 use std::net::SocketAddr;
 use std::num::{NonZeroU32, NonZeroUsize};
@@ -9,107 +9,107 @@ use weir_document::{Delay, Drift, Share, Slow, Stall};
 use crate::OriginError;
 use crate::outcome::Outcome;
 
-/// Servers that a queue may have.
+/// Maximum number of servers of a queue.
 const SERVERS_MAX: usize = 100_000;
 
-/// How far the sum of shares may be off the whole by the rounding of each.
+/// Allowed rounding error in the sum of shares.
 const SHARES_ROUNDING: f64 = 1e-9;
 
-/// What an origin does.
+/// The specification of an origin.
 #[derive(Clone, Debug)]
 pub struct OriginSpec {
-    /// Where it listens; port 0 takes any free one.
+    /// The listening address. Port 0 selects any free port.
     pub listen: SocketAddr,
-    /// Bytes of each body.
+    /// Bytes of each response body.
     pub body_bytes: u64,
-    /// Whether a request's own body is the answer's, in place of `body_bytes`.
+    /// Whether the response body is the request body, instead of `body_bytes`.
     pub is_echo: bool,
-    /// How long each answer waits, from the whole request to the first byte of the response.
+    /// Delay of each response, from the end of the request to the first byte of the response.
     pub delay: Delay,
-    /// A queue in place of the delay.
+    /// A queue instead of the delay.
     pub service: Option<ServiceSpec>,
-    /// How much longer answers wait as time goes on, counted from the origin's start.
+    /// How the delay grows over time, counted from the origin's start.
     pub drift: Option<Drift>,
-    /// Stops in which nothing is answered, counted from the origin's start.
+    /// Periodic stalls during which nothing is answered, counted from the origin's start.
     pub stall: Option<Stall>,
-    /// Seed of delays and service times.
+    /// Random seed of delays and service times.
     pub seed: u64,
-    /// Whether delays are waited out by spinning, which needs a core for each worker. A processor that sleeps may be
-    /// woken late, by milliseconds now and then under a hypervisor.
+    /// Whether workers spin during delays, which needs one core per worker. A CPU that sleeps may wake up late,
+    /// sometimes by milliseconds under a hypervisor.
     pub spin: bool,
-    /// Answers that are not as they should be.
+    /// Injected faults.
     pub faults: FaultSpec,
-    /// Whether it accepts and reads, and never answers.
+    /// Whether the origin accepts and reads but never answers.
     pub is_silent: bool,
-    /// The response of an HTTP/1.1 connection that is its last; `None` for no last one.
+    /// Responses after which an HTTP/1.1 connection is closed. `None` for no limit.
     pub close_after: Option<NonZeroU32>,
-    /// Whether HTTP/2 is spoken too, and how.
+    /// HTTP/2 options.
     pub http2: Http2Spec,
-    /// TLS; `None` is plain text.
+    /// TLS options. `None` for plain text.
     pub tls: Option<TlsSpec>,
-    /// Threads.
+    /// Number of worker threads.
     pub workers: usize,
-    /// CPUs that the workers are bound to, in turn; empty leaves them to the scheduler.
+    /// CPUs that the workers are pinned to, round-robin. If empty, the scheduler chooses.
     pub cpus: Vec<usize>,
 }
 
-/// One queue over all connections and workers: first come, first served.
+/// One first-come-first-served queue over all connections and workers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ServiceSpec {
-    /// How long a request is served.
+    /// Service time of a request.
     pub time: Delay,
-    /// How many are served at once.
+    /// Number of requests served concurrently.
     pub servers: NonZeroUsize,
 }
 
-/// Shares of the requests that get something else than a good answer. Each is met exactly, over all workers,
-/// and no request gets two of them; together they are no more than the whole.
+/// Shares of requests that get an injected fault. Each share is met exactly, across all workers. A request gets at most
+/// one fault. The shares sum to at most 1.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FaultSpec {
-    /// Answered with 500.
+    /// Share answered with status 500.
     pub errors: Share,
-    /// Their connection is reset, over HTTP/2 their stream.
+    /// Share whose connection is reset, or whose stream over HTTP/2.
     pub resets: Share,
-    /// Answered with the head and half of the body.
+    /// Share answered with the headers and half of the body.
     pub half: Share,
-    /// Answered with a body that comes in ten pieces over this time.
+    /// Share answered with a body sent in ten pieces over this time.
     pub slow: Option<Slow>,
-    /// Their stream is refused; HTTP/2 only.
+    /// Share whose stream is refused (HTTP/2 only).
     pub refuse: Share,
 }
 
-/// How HTTP/2 is spoken, beside HTTP/1.1.
+/// HTTP/2 options. HTTP/1.1 is always served.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Http2Spec {
-    /// Not at all.
+    /// Whether HTTP/2 is disabled.
     pub is_off: bool,
-    /// Requests of a connection after which it is told to go away, gracefully.
+    /// Requests per connection after which the origin sends a graceful GOAWAY.
     pub goaway_after: Option<NonZeroU32>,
-    /// Streams that a connection may have open at once.
+    /// Maximum concurrent streams per connection.
     pub max_streams: Option<NonZeroU32>,
 }
 
-/// How TLS is spoken.
+/// TLS options.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TlsSpec {
-    /// With a certificate made on start, of an authority made on start: [`Origin::ca_pem`](crate::Origin::ca_pem).
+    /// A certificate and an authority generated at startup. See [`Origin::ca_pem`](crate::Origin::ca_pem).
     Made {
-        /// Names that it is for, beside `localhost`, 127.0.0.1 and ::1.
+        /// Server names of the certificate, in addition to `localhost`, 127.0.0.1 and ::1.
         domains: Vec<String>,
-        /// Whether it has expired.
+        /// Whether the certificate has expired.
         is_expired: bool,
     },
-    /// With a given one.
+    /// A given certificate.
     Given {
-        /// PEM of the certificate, and of those above it.
+        /// PEM file of the certificate chain.
         cert: PathBuf,
-        /// PEM of its key.
+        /// PEM file of the private key.
         key: PathBuf,
     },
 }
 
 impl OriginSpec {
-    /// A plain origin at an address: one worker, an empty body, no delay, no faults.
+    /// A plain origin at an address: one worker, an empty body, no delays, no faults.
     pub fn at(listen: SocketAddr) -> Self {
         Self {
             listen,
@@ -156,7 +156,7 @@ impl OriginSpec {
         Ok(())
     }
 
-    /// Whether answers have times of their own; without, it is a server like any other.
+    /// Whether responses are delayed.
     pub(crate) fn is_timed(&self) -> bool {
         !self.delay.is_none() || self.service.is_some() || self.drift.is_some() || self.stall.is_some()
     }

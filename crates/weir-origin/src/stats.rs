@@ -1,4 +1,4 @@
-//! Counters: one set per worker, written by it alone, summed on demand.
+//! Counters: one set per worker. Only that worker writes it. Reading the statistics sums all sets.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -13,46 +13,46 @@ mod delays;
 pub use delays::GivenDelays;
 use delays::Recorder;
 
-/// Every status that an origin answers with.
+/// Every status that an origin can send.
 const STATUSES: [u16; 9] = [200, 400, 404, 414, 417, 431, 500, 501, 505];
 
-/// What an origin has done since it started. Requests to `/__weir/` are in none of it.
+/// What an origin has done since it started. Requests to `/__weir/` are not counted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Stats {
-    /// Whole, well-formed request heads.
+    /// Complete, well-formed requests, counted at the end of their headers.
     pub requests: u64,
-    /// Whole responses handed to the kernel, with those to malformed requests.
+    /// Complete responses passed to the kernel, including those to malformed requests.
     pub responses: u64,
-    /// Bytes of responses, heads and bodies, handed to the kernel; over HTTP/2 the bodies alone.
+    /// Bytes of response headers and bodies passed to the kernel. Over HTTP/2 only the bodies.
     pub bytes_sent: u64,
-    /// Responses by status; together they are `responses`.
+    /// Responses by status. Their sum is `responses`.
     pub by_status: BTreeMap<u16, u64>,
-    /// The delays that were really given; only if some were.
+    /// The actual delays. Present only if a response was delayed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delays: Option<GivenDelays>,
-    /// The waits for a free server; only where a service was asked for.
+    /// Waits for a free server. Present only if the specification has a service.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<QueueWaits>,
-    /// What was made to go wrong; only where something was.
+    /// Injected faults. Present only if there were any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub faults: Option<Faults>,
-    /// TLS handshakes; only where there were some.
+    /// TLS handshakes. Present only if there were any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<Handshakes>,
 }
 
-/// What was made to go wrong, beside the errors, which are responses.
+/// Injected faults, except errors, which are counted as responses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Faults {
-    /// Connections or streams that were reset in place of an answer.
+    /// Connections or streams that were reset instead of answered.
     pub resets: u64,
-    /// Answers that broke off in the middle.
+    /// Responses that ended in the middle.
     pub half: u64,
-    /// Answers that trickled; they are responses too.
+    /// Slow responses. They are also counted as responses.
     pub slow: u64,
-    /// Streams that were refused.
+    /// Refused streams.
     pub refused: u64,
-    /// Connections that were told to go away.
+    /// Connections that were sent a GOAWAY.
     pub goaways: u64,
     /// Requests that were never answered.
     pub silent: u64,
@@ -61,11 +61,11 @@ pub struct Faults {
 /// TLS handshakes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Handshakes {
-    /// Those that came to a good end.
+    /// Completed handshakes.
     pub done: u64,
-    /// Those of them that went on with an earlier session.
+    /// Completed handshakes that resumed a session.
     pub resumed: u64,
-    /// Those that did not: broken off, refused by either side, or no TLS.
+    /// Failed handshakes: closed early, rejected by either side, or not TLS.
     pub failed: u64,
 }
 
@@ -85,7 +85,7 @@ pub(crate) enum Event {
 
 const EVENTS: usize = 9;
 
-/// One worker's counters, on cache lines of their own.
+/// One worker's counters, on their own cache lines.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Counters {
@@ -93,7 +93,7 @@ pub(crate) struct Counters {
     bytes_sent: AtomicU64,
     by_status: [AtomicU64; STATUSES.len()],
     events: [AtomicU64; EVENTS],
-    /// Empty before the first response is delayed.
+    /// Empty until the first response is delayed.
     delays: OnceLock<Recorder>,
 }
 
@@ -103,24 +103,25 @@ impl Counters {
         add(&self.requests, 1);
     }
 
-    /// Counts a response whose last bytes are about to be written: whatever a client has seen has been counted.
+    /// Counts a response just before its last bytes are written. Everything a client has received is therefore already
+    /// counted.
     #[inline]
     pub(crate) fn response(&self, status: u16) {
         add(&self.by_status[slot(status)], 1);
     }
 
-    /// Takes it back when those bytes could not be written.
+    /// Reverts the count if those bytes could not be written.
     pub(crate) fn response_failed(&self, status: u16) {
         add(&self.by_status[slot(status)], 1_u64.wrapping_neg());
     }
 
-    /// Counts bytes that are about to be written.
+    /// Counts bytes just before they are written.
     #[inline]
     pub(crate) fn sent(&self, bytes: usize) {
         add(&self.bytes_sent, bytes as u64);
     }
 
-    /// Takes them back when they could not be written.
+    /// Reverts the count if the bytes could not be written.
     pub(crate) fn not_sent(&self, bytes: usize) {
         add(&self.bytes_sent, (bytes as u64).wrapping_neg());
     }
@@ -129,7 +130,7 @@ impl Counters {
         add(&self.events[event as usize], 1);
     }
 
-    /// Records the delay of a response whose first byte is about to be written.
+    /// Records the delay of a response just before its first byte is written.
     pub(crate) fn delayed(&self, ns: u64) {
         self.delays.get_or_init(Recorder::new).record(ns);
     }
@@ -177,7 +178,7 @@ impl Stats {
     }
 }
 
-/// Only the worker writes its counter, so a plain addition suffices and no locked instruction is needed.
+/// Only the worker writes its counter, so a plain addition is enough and no locked instruction is needed.
 #[inline]
 fn add(counter: &AtomicU64, amount: u64) {
     counter.store(counter.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
@@ -195,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn workers_are_summed() {
+    fn counters_of_all_workers_are_summed() {
         let workers: Vec<Counters> = (0..3).map(|_| Counters::default()).collect();
         for (index, worker) in workers.iter().enumerate() {
             for _ in 0..=index {
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_origins_json_has_four_fields() {
+    fn json_of_a_plain_origin_has_four_fields() {
         let json = serde_json::to_string(&Stats::of(&[], None)).unwrap();
         assert_eq!(json, r#"{"requests":0,"responses":0,"bytes_sent":0,"by_status":{}}"#);
     }

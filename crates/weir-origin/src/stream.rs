@@ -1,4 +1,4 @@
-//! A connection's bytes, plain or through TLS.
+//! The byte stream of a connection, in plain text or over TLS.
 
 use std::future::poll_fn;
 use std::io;
@@ -14,7 +14,7 @@ use tokio_rustls::server::TlsStream;
 use crate::idle::Activity;
 use crate::worker::Worker;
 
-/// One connection's stream.
+/// The stream of one connection.
 #[derive(Debug)]
 pub(crate) enum Stream {
     Plain(TcpStream),
@@ -22,7 +22,7 @@ pub(crate) enum Stream {
 }
 
 impl Stream {
-    /// Reads into the worker's buffer; 0 means the end. The bytes stay there until the next await.
+    /// Reads into the worker's buffer. Returns 0 at the end of the stream. The bytes stay valid until the next await.
     #[inline]
     pub(crate) async fn read_into(&mut self, worker: &Worker, activity: &Activity) -> io::Result<usize> {
         let read = poll_fn(|cx| {
@@ -39,13 +39,13 @@ impl Stream {
         Ok(read)
     }
 
-    /// Whether written bytes may still be in a buffer of this process.
+    /// Whether a buffer of this process may still contain written bytes.
     #[inline]
     pub(crate) fn is_buffered(&self) -> bool {
         matches!(self, Self::Secure(_))
     }
 
-    /// Makes closing the connection a reset: unsent bytes are discarded.
+    /// Makes the close a reset, which discards unsent bytes.
     pub(crate) fn reset_at_end(&self) -> io::Result<()> {
         let tcp = match self {
             Self::Plain(tcp) => tcp,

@@ -1,4 +1,4 @@
-//! When a response is due: delay or queue, drift, and stalls.
+//! Due times of responses: delay or queue, drift, and stalls.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -14,7 +14,7 @@ use draw::Draws;
 use queue::Queue;
 pub use queue::QueueWaits;
 
-/// The times of an origin, shared by all its workers. Requests are numbered in the order of their arrival.
+/// The due times of an origin, shared by all its workers. Requests are numbered in order of arrival.
 #[derive(Debug)]
 pub(crate) struct Timing {
     wait: Wait,
@@ -29,7 +29,7 @@ enum Wait {
         draws: Draws,
         numbered: AtomicU64,
     },
-    /// The number is taken together with the place in the queue, so both have the same order.
+    /// One lock covers the request number and the queue position, so both have the same order.
     Service(Mutex<Servers>),
 }
 
@@ -48,7 +48,7 @@ struct Growth {
     every_ns: u64,
 }
 
-/// The stalls, counted from the origin's start.
+/// Periodic stalls, counted from the origin's start.
 #[derive(Clone, Copy, Debug)]
 struct Stalls {
     start_ns: u64,
@@ -57,7 +57,7 @@ struct Stalls {
 }
 
 impl Timing {
-    /// The times of a specification; `None` when every response is due at once.
+    /// Creates the timing of a specification. Returns `None` if every response is due at once.
     pub(crate) fn of(spec: &OriginSpec, start_ns: u64) -> Option<Self> {
         let drift = spec.drift.map(|drift| Growth::new(drift, start_ns));
         let stall = spec.stall.map(|stall| Stalls::new(stall, start_ns));
@@ -73,7 +73,7 @@ impl Timing {
         Some(Self { wait, drift, stall })
     }
 
-    /// When the response to the next request, which arrived at `arrived_ns`, is due: then or later.
+    /// Returns when the response to the next request is due, at `arrived_ns` or later.
     pub(crate) fn due_ns(&self, arrived_ns: u64) -> u64 {
         let due_ns = match &self.wait {
             Wait::Delay { draws, numbered } => {
@@ -92,7 +92,7 @@ impl Timing {
         self.stall.map_or(due_ns, |stall| stall.release_ns(due_ns))
     }
 
-    /// How requests waited in the queue; `None` when there is no queue.
+    /// Returns the queueing statistics, or `None` if there is no queue.
     pub(crate) fn waits(&self) -> Option<QueueWaits> {
         match &self.wait {
             Wait::Delay { .. } => None,
@@ -105,11 +105,11 @@ impl Timing {
 
 impl Growth {
     fn new(drift: Drift, start_ns: u64) -> Self {
-        // The type limits both to an hour.
+        // The types limit both to an hour.
         Self { start_ns, by_ns: drift.by.0.as_nanos() as u64, every_ns: drift.every.0.as_nanos() as u64 }
     }
 
-    /// The additional delay of a request that arrived at `arrived_ns`, at most the longest delay.
+    /// Returns the additional delay of a request that arrived at `arrived_ns`, at most the maximum delay.
     fn ns(&self, arrived_ns: u64) -> u64 {
         let since_ns = u128::from(arrived_ns.saturating_sub(self.start_ns));
         let grown_ns = since_ns * u128::from(self.by_ns) / u128::from(self.every_ns);
@@ -119,7 +119,7 @@ impl Growth {
 
 impl Stalls {
     fn new(stall: Stall, start_ns: u64) -> Self {
-        // The type limits both to an hour.
+        // The types limit both to an hour.
         Self {
             start_ns,
             stopped_ns: stall.stopped.0.as_nanos() as u64,
@@ -127,7 +127,7 @@ impl Stalls {
         }
     }
 
-    /// When a response that is due at `due_ns` is sent: then, or at the end of the stall that contains it.
+    /// Returns when a response that is due at `due_ns` is sent: at once, or at the end of the stall that contains it.
     fn release_ns(&self, due_ns: u64) -> u64 {
         let into_ns = due_ns.saturating_sub(self.start_ns) % self.every_ns;
         due_ns.saturating_add(self.stopped_ns.saturating_sub(into_ns))
@@ -145,7 +145,7 @@ mod tests {
         OriginSpec::at(([127, 0, 0, 1], 0).into())
     }
 
-    /// The times at which requests arriving at these times are answered.
+    /// Checks when requests with these arrival times are answered.
     #[track_caller]
     fn check(spec: &OriginSpec, start_ns: u64, arrivals_ns: &[u64], expected_ns: &[u64]) {
         let timing = Timing::of(spec, start_ns).unwrap();
@@ -154,13 +154,13 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_origin_has_no_times() {
+    fn a_plain_origin_has_no_timing() {
         assert!(Timing::of(&spec(), 0).is_none());
         assert!(Timing::of(&OriginSpec { delay: "const:0s".parse().unwrap(), ..spec() }, 0).is_none());
     }
 
     #[test]
-    fn an_answer_due_in_a_stop_goes_out_at_its_end() {
+    fn a_response_due_in_a_stall_is_sent_at_its_end() {
         let stalled = OriginSpec { stall: Some("200ns/1us".parse().unwrap()), ..spec() };
         check(
             &stalled,

@@ -1,4 +1,4 @@
-//! TLS: a certificate made on start, or a given one.
+//! TLS with a generated or a given certificate.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,22 +17,22 @@ use tokio_rustls::TlsAcceptor;
 use crate::connection::ALPN_HTTP2;
 use crate::{OriginError, OriginSpec, TlsSpec};
 
-/// Names that every made certificate is for.
+/// Server names in every generated certificate.
 const OWN_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// What a TLS listener needs.
+/// TLS state of a listener.
 pub(crate) struct Tls {
     pub(crate) acceptor: TlsAcceptor,
-    /// PEM of the generated authority.
+    /// PEM of the generated certificate authority.
     pub(crate) ca_pem: Option<String>,
 }
 
 type Chain = Vec<CertificateDer<'static>>;
 
 impl Tls {
-    /// Prepares TLS; `None` for plain text.
+    /// Prepares TLS. Returns `None` for plain text.
     pub(crate) fn of(spec: &OriginSpec) -> Result<Option<Self>, OriginError> {
         let Some(tls) = &spec.tls else { return Ok(None) };
         let (config, ca_pem) = match tls {
@@ -53,7 +53,7 @@ impl Tls {
     }
 }
 
-/// Makes an authority and a certificate issued by it.
+/// Generates a certificate authority and a certificate issued by it.
 fn make(
     domains: &[String],
     is_expired: bool,

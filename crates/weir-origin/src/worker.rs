@@ -1,4 +1,4 @@
-//! What the connections of one worker share.
+//! State shared by the connections of a worker.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -17,32 +17,32 @@ use crate::sleep::Sleepers;
 use crate::stats::Counters;
 use crate::timing::Timing;
 
-/// Bytes that one read may take. All connections of a worker share one buffer.
+/// Maximum bytes per read. All connections of a worker share one buffer.
 const SCRATCH_BYTES: usize = 64 * 1024;
 
-/// What the workers of an origin share. Without delays and faults no worker writes to it.
+/// State shared by the workers of an origin. Without delays and faults no worker writes to it.
 pub(crate) struct Shared {
     pub(crate) spec: OriginSpec,
-    /// One for each worker.
+    /// One set per worker.
     pub(crate) counters: Box<[Counters]>,
-    /// `None` when every response is due at once.
+    /// `None` if every response is due at once.
     pub(crate) timing: Option<Timing>,
-    /// `None` when all responses are good.
+    /// `None` if all responses are good.
     pub(crate) outcomes: Option<Outcomes>,
-    /// Whether every request's connection is reset, until switched off.
+    /// Whether the connection of every request is reset.
     pub(crate) resets_all: AtomicBool,
-    /// Delay of every response beyond that of `timing`, nanoseconds.
+    /// Delay of every response in addition to that of `timing`, nanoseconds.
     pub(crate) extra_delay_ns: AtomicU64,
-    /// `None` is plain text.
+    /// `None` for plain text.
     pub(crate) tls: Option<TlsAcceptor>,
 }
 
-/// What the connections of one worker share.
+/// State shared by the connections of one worker.
 pub(crate) struct Worker {
     pub(crate) shared: Arc<Shared>,
     index: usize,
     pub(crate) answers: RefCell<Rc<Answers>>,
-    /// The body of HTTP/2's good responses, or the part of it that is kept.
+    /// The body of good HTTP/2 responses, or its kept part.
     pub(crate) body: Bytes,
     pub(crate) scratch: RefCell<Box<[u8]>>,
     pub(crate) connections: Connections,
@@ -63,7 +63,7 @@ impl Worker {
         }
     }
 
-    /// Its own counters.
+    /// The counters of this worker.
     #[inline]
     pub(crate) fn counters(&self) -> &Counters {
         &self.shared.counters[self.index]

@@ -31,7 +31,7 @@ pub const ELSEWHERE: &str = "elsewhere";
 pub struct CellKey {
     /// Place in the shuffled order, from 0.
     pub index: u32,
-    /// The gateway's name in the scenario, or [`DIRECT`], [`DIRECT_TWIN`] or [`CONTROL`].
+    /// The gateway's name in the scenario, or `direct`, `direct-twin` or `control`.
     pub gateway: String,
     /// Values of the axes by their path in the scenario (`limits.data.cpus` -> `0.5`); empty without `vary` and `cases`.
     pub axes: BTreeMap<String, serde_json::Value>,
@@ -355,13 +355,13 @@ impl HostShare {
     }
 }
 
-/// What the host did over a phase, beyond [`HostShare`].
+/// Use of cores and TCP of the host over a phase.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HostUsage {
     /// Of each core, in their order: the share of the time in which it was neither idle nor stolen, 0..=1.
     pub core_busy_shares: Vec<f64>,
-    /// TCP segments sent again by whoever is in the host's network namespace; parts in a namespace of their own have
-    /// theirs in [`NetworkUsage`].
+    /// TCP segments that were retransmitted in the host's network namespace. Parts in a network namespace of their own
+    /// count theirs in `usage`.
     pub retransmitted_segments: Option<u64>,
     /// The three processes outside the rig that used the most CPU time, the busiest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

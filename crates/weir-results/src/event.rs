@@ -10,9 +10,9 @@ pub struct Event {
     pub t_s: f64,
     /// Whether that lies in the sustained phase.
     pub sustained: bool,
-    /// The kind of disturbance, by which its fields in [`Event::details`] are known.
+    /// The kind of disturbance; `details` has the fields of this kind.
     pub kind: String,
-    /// What happened, by kind.
+    /// Details of this kind.
     pub details: serde_json::Value,
 }
 

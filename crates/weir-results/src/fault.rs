@@ -1,15 +1,15 @@
-//! What was done on purpose to servers of the upstream and to services, while load ran.
+//! What was done on purpose to servers of the upstream, to services and to gateways in a cluster, while load ran.
 
 use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Something that was done to one server of the upstream, or to a service.
+/// Something that was done to one server of the upstream, to a service, or to a gateway in a cluster.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FaultEvent {
-    /// When it was done, seconds from the start of the warm-up. What returns does so at this moment, and serves
-    /// [`FaultEvent::took_ns`] later.
+    /// When it was done, seconds from the start of the warm-up. A server that returns starts then, and serves `took_ns`
+    /// later.
     pub t_s: f64,
     /// Whether that lies in the sustained phase.
     pub sustained: bool,
@@ -30,13 +30,26 @@ pub enum FaultTarget {
     Replica(u32),
     /// All processes of a service that the gateway needs.
     Service(String),
+    /// The pods of a gateway that runs in a cluster.
+    Gateway(Plane),
 }
 
-/// What is done to a server of the upstream, or to a service.
+/// Which pods of a gateway in a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Plane {
+    /// Those that load passes through.
+    Data,
+    /// Those that configure them.
+    Control,
+}
+
+/// What is done to a server of the upstream, to a service, or to the pods of a gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum FaultAction {
-    /// Its processes are killed: the kernel closes their connections, and refuses further ones.
+    /// Its processes are killed: the kernel closes their connections, and refuses further ones. Of the pods of a gateway
+    /// one is killed, without a grace period.
     Kill,
     /// Its processes are stopped where they are: connections are accepted by the kernel, and nothing is answered.
     Stall,
@@ -44,14 +57,18 @@ pub enum FaultAction {
     Reset,
     /// It is as it was before: started again, let go on, or told to answer.
     Return,
+    /// One pod is evicted, as when its node is drained: it ends within its grace period.
+    Evict,
+    /// All pods are replaced, as its Deployment or DaemonSet does it.
+    Rollout,
 }
 
 impl FaultTarget {
-    /// The service's name; `None` for a server of the upstream.
+    /// The service's name; `None` for another target.
     pub fn service(&self) -> Option<&str> {
         match self {
-            Self::Replica(_) => None,
             Self::Service(name) => Some(name),
+            Self::Replica(_) | Self::Gateway(_) => None,
         }
     }
 }
@@ -61,6 +78,8 @@ impl fmt::Display for FaultTarget {
         match self {
             Self::Replica(replica) => write!(f, "replica {replica}"),
             Self::Service(name) => f.write_str(name),
+            Self::Gateway(Plane::Data) => f.write_str("data plane"),
+            Self::Gateway(Plane::Control) => f.write_str("control plane"),
         }
     }
 }
@@ -73,6 +92,8 @@ impl FaultAction {
             Self::Stall => "stalled",
             Self::Reset => "resets",
             Self::Return => "returned",
+            Self::Evict => "evicted",
+            Self::Rollout => "rolled out",
         }
     }
 }
@@ -84,6 +105,8 @@ impl fmt::Display for FaultAction {
             Self::Stall => "stall",
             Self::Reset => "reset",
             Self::Return => "return",
+            Self::Evict => "evict",
+            Self::Rollout => "rollout",
         })
     }
 }
@@ -103,5 +126,6 @@ mod tests {
         // The form in which earlier versions stored it.
         check(r#""replica":2"#, FaultTarget::Replica(2), "replica 2");
         check(r#""service":"nats""#, FaultTarget::Service("nats".into()), "nats");
+        check(r#""gateway":"data""#, FaultTarget::Gateway(Plane::Data), "data plane");
     }
 }

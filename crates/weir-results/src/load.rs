@@ -15,9 +15,9 @@ pub use sums::{add_counts, add_routes};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ArrivalModel {
-    /// N connections, each sends when it has been answered.
+    /// Closed loop: each connection sends its next request after the response.
     Closed,
-    /// A schedule of arrivals that waits for nobody.
+    /// Open loop: requests follow a schedule that does not wait for responses.
     Open,
 }
 
@@ -164,62 +164,80 @@ impl Requests {
 /// Quantiles take the nearest rank, rounded up, over everything scheduled; what was never answered
 /// ranks last, and a quantile that falls there is `None` (printed `> timeout`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[allow(missing_docs)]
 pub struct TimesNs {
+    /// Minimum.
     pub min: Option<u64>,
+    /// Mean of the answered requests.
     pub mean: Option<f64>,
+    /// Standard deviation of the answered requests.
     pub stddev: Option<f64>,
+    /// Median.
     pub p50: Option<u64>,
+    /// 66th percentile.
     pub p66: Option<u64>,
+    /// 75th percentile.
     pub p75: Option<u64>,
+    /// 80th percentile.
     pub p80: Option<u64>,
+    /// 90th percentile.
     pub p90: Option<u64>,
+    /// 95th percentile.
     pub p95: Option<u64>,
+    /// 98th percentile.
     pub p98: Option<u64>,
+    /// 99th percentile.
     pub p99: Option<u64>,
+    /// 99.9th percentile.
     pub p999: Option<u64>,
+    /// 99.99th percentile.
     pub p9999: Option<u64>,
+    /// Maximum.
     pub max: Option<u64>,
 }
 
 /// Bytes as the generator wrote and read them; over TLS those within it, without handshakes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[allow(missing_docs)]
 pub struct Bytes {
+    /// Bytes sent.
     pub sent: u64,
+    /// Bytes received.
     pub received: u64,
 }
 
-/// Failures by cause. Each failed, timed-out or dropped request and each failed connection attempt counts
-/// under the cause that was seen; the sum may differ from `failed`, since an attempt is not a request.
+/// Failures by cause. Failed, timed-out and dropped requests count, and also failed connection attempts and
+/// connections lost without a request, so the sum can exceed `failed`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Errors {
     /// The name did not resolve.
     pub dns: u64,
-    /// A connection attempt failed otherwise than by refusal (unreachable, timed out).
+    /// A connection could not be opened: the server is unreachable or timed out, or this host has no free port or
+    /// file descriptor.
     pub connect: u64,
     /// A connection attempt was refused.
     pub refused: u64,
-    /// The peer reset the connection.
+    /// The server reset the connection before the response was complete.
     pub reset: u64,
-    /// The peer closed the connection before the response was whole.
+    /// The server closed the connection before the response was complete.
     pub closed: u64,
-    /// A TLS handshake or record failed.
+    /// A TLS handshake or record failed, or the server does not use TLS.
     pub tls: u64,
-    /// The response was not HTTP, or ambiguous.
+    /// The response is not valid HTTP/1.1, is ambiguous (two lengths, or a length and chunks), or belongs to no
+    /// request.
     pub parse: u64,
-    /// The response head was larger than the limit.
+    /// The response headers exceed 32 KiB or 100 fields.
     pub too_large: u64,
-    /// HTTP/2: the peer does not speak it, or broke its rules.
+    /// HTTP/2: the server does not support it, violates the protocol, or floods the connection with PING or SETTINGS
+    /// without reading the replies.
     #[serde(default)]
     pub http2: u64,
-    /// HTTP/2: the peer refused a stream (REFUSED_STREAM), so the request was not processed.
+    /// HTTP/2: the server refused the stream (REFUSED_STREAM), so it did not process the request.
     #[serde(default)]
     pub refused_stream: u64,
-    /// HTTP/2: the peer reset a stream with another code.
+    /// HTTP/2: the server reset the stream with another code.
     #[serde(default)]
     pub stream_reset: u64,
-    /// HTTP/2: the peer's GOAWAY came before the request was processed, and no other connection took it.
+    /// HTTP/2: the server sent GOAWAY with an error. After a GOAWAY without an error, weir resends unprocessed
+    /// requests on another connection; they count here only if no connection accepts them before the time-out.
     #[serde(default)]
     pub goaway: u64,
 }
@@ -276,9 +294,10 @@ impl Errors {
 
 /// CPU time in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[allow(missing_docs)]
 pub struct CpuSeconds {
+    /// In user mode.
     pub user: f64,
+    /// In system mode.
     pub system: f64,
 }
 
@@ -292,7 +311,7 @@ impl CpuSeconds {
 /// The JSON of `weir load --json`: figures of the sustained phase.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LoadResult {
-    /// [`crate::SCHEMA_VERSION`].
+    /// Version of the result schema.
     pub schema_version: u32,
     /// The arrival model.
     pub model: ArrivalModel,
@@ -316,8 +335,7 @@ pub struct LoadResult {
     pub status: BTreeMap<String, u64>,
     /// Failures by cause.
     pub errors: Errors,
-    /// What peers, libraries and the kernel said of failures whose cause alone does not tell enough, and which checks
-    /// failed; each with its count, at most 16 of them.
+    /// Messages of the system, TLS, HTTP or failed checks, each with its count; at most 16.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub said: BTreeMap<String, u64>,
     /// The protocol that was spoken.

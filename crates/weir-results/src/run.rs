@@ -10,7 +10,7 @@ use crate::{CellKey, Pilot};
 /// A run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Run {
-    /// [`crate::SCHEMA_VERSION`].
+    /// Version of the result schema.
     pub schema_version: u32,
     /// Unique id: sortable start time and random letters, `20261121-0210-k3fz`.
     pub id: String,
@@ -44,36 +44,36 @@ impl Run {
     }
 }
 
-/// An objective; what is `None` is not asked.
+/// An objective. An absent limit is not checked.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Objective {
-    /// Greatest allowed latency in nanoseconds by its field of [`crate::TimesNs`] (`p99`, `mean`, ..).
+    /// Maximum latency in nanoseconds by quantile (`p99`, ..) or `mean`.
     pub latency_ns: BTreeMap<String, u64>,
-    /// Greatest allowed share of errors, 0..=1.
+    /// Maximum share of errors, 0 to 1.
     pub errors: Option<f64>,
     /// Limits of findings by metric (`recovery.time`), in the unit of the metric: a maximum, or a minimum if more is
     /// better.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub findings: BTreeMap<String, f64>,
-    /// What single load points have to keep, where that is something else: wholly, and not beside the rest.
+    /// Objectives of single load points. Each replaces this objective as a whole.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub own: Vec<OwnObjective>,
 }
 
-/// What a gateway has to keep at one load point.
+/// The objective of a gateway at one load point.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OwnObjective {
     /// The gateway's name in the scenario.
     pub gateway: String,
-    /// Values of the axes, as in [`CellKey::axes`].
+    /// Values of the axes by their path in the scenario.
     pub axes: BTreeMap<String, serde_json::Value>,
     /// The load's name.
     pub load: String,
-    /// As in [`Objective`].
+    /// Maximum latency in nanoseconds by quantile or `mean`.
     pub latency_ns: BTreeMap<String, u64>,
-    /// As in [`Objective`].
+    /// Maximum share of errors, 0 to 1.
     pub errors: Option<f64>,
-    /// As in [`Objective`].
+    /// Limits of findings by metric, in the unit of the metric.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub findings: BTreeMap<String, f64>,
 }
@@ -109,7 +109,8 @@ impl Objective {
     }
 }
 
-/// Thresholds of the verdicts. `docs/scenarios.md#thresholds` lists each with its default.
+/// Thresholds of the verdicts: when weir excludes a value. Change one only if you know that what it reports is
+/// harmless in your setup. The run stores them.
 ///
 /// A share is a number from 0 to 1.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -117,52 +118,56 @@ impl Objective {
 pub struct Thresholds {
     /// Share of its CPU limit from which a part limits the load (`bound by gateway`, `upstream-limited`).
     pub bound_share: f64,
-    /// Share of wall time, CPU time plus run-queue delay, from which a closed-loop worker of the generator is the limit
-    /// (`generator-limited`).
+    /// Closed loop: share of wall time (CPU time plus run-queue delay) from which a worker of the generator is the
+    /// limit (`generator-limited`).
     pub worker_busy_share: f64,
     /// Share of its CPU limit below which the gateway is not the limit, so that a busy generator is.
     pub gateway_idle_share: f64,
-    /// Open loop: p99 of the lateness of requests that is always accepted, in nanoseconds.
+    /// Open loop: p99 of the lateness of requests that weir always accepts, in nanoseconds.
     pub lateness_ns: u64,
-    /// Several machines: how far apart they may start, with the uncertainty of their clocks, in nanoseconds
+    /// Several machines: maximum difference of their starts, plus the uncertainty of their clocks, in nanoseconds
     /// (`clock-uncertain`).
     pub clock_ns: u64,
-    /// Open loop: p99 of the lateness that is accepted, as share of the p99 of the latency. The larger of both counts.
+    /// Open loop: accepted p99 of the lateness, as share of the p99 of the latency. The larger of this and
+    /// `lateness_ns` counts.
     pub lateness_share: f64,
-    /// Share of the scheduled requests that the generator must send, and that must be completed; with fewer completed
-    /// the load is `overloaded`.
+    /// Share of the scheduled requests that must be sent (else `generator-limited`) and completed (else
+    /// `overloaded`).
     pub completed_share: f64,
-    /// Share of the response time from which the configured delay of the upstream counts as `upstream-limited`; 1 or
-    /// more turns this off.
+    /// Share of the response time from which the configured delay of the upstream is the limit (`upstream-limited`);
+    /// 1 turns this off.
     pub upstream_delay_share: f64,
-    /// Share of the host's CPU that steal and other processes may take before their effect on each value is estimated
-    /// (`host-noise`); 1 turns this off.
+    /// Share of the host's CPU that steal and other processes may take before weir estimates their effect on each
+    /// value (`host-noise`); 1 turns this off.
     pub disturbed_share: f64,
     /// Share of quota periods in which a part may be throttled (`throttled`).
     pub throttled_share: f64,
-    /// Share by which throughput or p50 of the last third of the phase may differ from the first (`not-stationary`).
+    /// Maximum difference of throughput or p50 between the first and the last third of the phase, as share
+    /// (`not-stationary`).
     pub drift_share: f64,
-    /// Factor by which a warm-up may grow while latencies have not settled; 1 keeps its length.
+    /// Factor by which a warm-up may grow while latencies have not settled: 1 (fixed length) to 10.
     pub warmup_growth: f64,
-    /// Share by which a disturbance can have moved throughput, to either side, so that it is still valid.
+    /// Share by which noise may have moved throughput, to either side, so that it is still valid.
     pub throughput_tolerance: f64,
     /// The same for CPU time per request and cores.
     pub cpu_tolerance: f64,
-    /// The same for the mean of the latency and its quantiles up to p50.
+    /// The same for mean latency and quantiles up to p50.
     pub median_tolerance: f64,
-    /// The same for higher quantiles of the latency.
+    /// The same for higher quantiles.
     pub tail_tolerance: f64,
-    /// Maximum distance from the mean to an end of a headline's interval, as share of the mean (of the whole latency for
-    /// added latency); a wider one is `noisy`. No maximum by default.
+    /// Maximum distance from the mean to an end of a headline's interval, as share of the mean (of added latency: of
+    /// the whole latency); a wider interval is `noisy`.
+    #[schemars(extend("x-default" = "no maximum"))]
     pub interval_share: Option<f64>,
-    /// Share of its CPU limit from which a gateway counts as fully loaded, and its throughput as the maximum at that
+    /// Share of its CPU limit from which a gateway counts as fully loaded; its throughput is then the maximum at that
     /// limit.
     pub full_load_share: f64,
-    /// Share of errors from which values are excluded (`errors`), if no objective has another.
+    /// Share of errors from which values are excluded (`errors`), unless an objective limits `errors`.
     pub error_share: f64,
-    /// Differences between two datasets, as share, that `weir compare` calls the same; by metric (`throughput`, `cpu`,
-    /// `p50`, `p99`). Defaults: docs/compare.md.
+    /// Differences that `weir compare` calls the same, as share, by metric: `{ throughput: 0.05, p99: 0.3 }`.
+    /// docs/compare.md has the defaults.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("x-default" = "those of `weir compare`"))]
     pub margins: BTreeMap<String, f64>,
 }
 
@@ -309,22 +314,15 @@ mod tests {
     }
 
     #[test]
-    fn every_threshold_is_in_the_guide_with_its_default() {
-        let guide = include_str!("../../../docs/scenarios.md");
+    fn the_schema_has_the_default_and_meaning_of_every_threshold() {
         let schema = schemars::schema_for!(Thresholds);
         let defaults = serde_json::to_value(Thresholds::default()).unwrap();
         let fields = schema.get("properties").and_then(Value::as_object).unwrap();
         for (name, field) in fields {
-            let default = match &defaults[name] {
-                Value::Null => "none".to_owned(),
-                value => value.to_string(),
-            };
-            let row = format!("\n| `{name}` | {default} | ");
-            assert!(guide.contains(&row), "docs/scenarios.md has no row {row:?}");
+            assert_eq!(field.get("default").unwrap_or(&Value::Null), &defaults[name], "{name}");
             assert!(field["description"].is_string(), "{name}");
         }
-        assert_eq!(fields.len(), 20);
-        let description = schema.get("description").and_then(Value::as_str).unwrap();
-        assert!(!description.contains("METHOD"), "{description}");
+        // Empty margins are not written.
+        assert_eq!(fields.len(), defaults.as_object().unwrap().len() + 1);
     }
 }

@@ -324,6 +324,7 @@ impl Books {
 
     /// The series with these further labels; `None` if the receiver would get too many.
     fn series(&mut self, family: &'static Family, more: &[(&'static str, &str)]) -> Option<Arc<Series>> {
+        debug_assert!(more.iter().map(|(name, _)| name).eq(family.labels));
         let key = (family.name, more.iter().map(|(_, value)| (*value).to_owned()).collect());
         if let Some(series) = self.live.get(&key) {
             return Some(Arc::clone(series));

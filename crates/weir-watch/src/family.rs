@@ -2,22 +2,41 @@
 
 /// A metric.
 #[derive(Debug)]
-pub(crate) struct Family {
-    /// In Prometheus.
-    pub(crate) name: &'static str,
-    /// In OpenTelemetry.
-    pub(crate) otlp_name: &'static str,
-    /// In the notation of OpenTelemetry (UCUM).
-    pub(crate) unit: &'static str,
-    pub(crate) kind: Kind,
-    pub(crate) help: &'static str,
+pub struct Family {
+    /// Name in Prometheus.
+    pub name: &'static str,
+    /// Name in OpenTelemetry.
+    pub otlp_name: &'static str,
+    /// Unit, in the notation of OpenTelemetry (UCUM).
+    pub unit: &'static str,
+    /// Its type.
+    pub kind: Kind,
+    /// Names of its labels beside those of the load.
+    pub labels: &'static [&'static str],
+    /// Its meaning.
+    pub help: &'static str,
 }
 
+/// The type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
+    /// Only grows; starts at 0 with each load.
     Counter,
+    /// Grows and shrinks.
     Gauge,
+    /// A native histogram in Prometheus, an exponential one in OpenTelemetry.
     Histogram,
+}
+
+impl Kind {
+    /// Its name in Prometheus.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+            Kind::Histogram => "histogram",
+        }
+    }
 }
 
 pub(crate) static SENT: Family = Family {
@@ -25,7 +44,8 @@ pub(crate) static SENT: Family = Family {
     otlp_name: "weir.load.requests.sent",
     unit: "{request}",
     kind: Kind::Counter,
-    help: "Requests that the load generator sent, warm-up and drain included.",
+    labels: &[],
+    help: "Requests sent.",
 };
 
 pub(crate) static COMPLETED: Family = Family {
@@ -33,7 +53,8 @@ pub(crate) static COMPLETED: Family = Family {
     otlp_name: "weir.load.requests.completed",
     unit: "{request}",
     kind: Kind::Counter,
-    help: "Whole responses, with any status.",
+    labels: &[],
+    help: "Complete responses, with any status.",
 };
 
 pub(crate) static ERRORS: Family = Family {
@@ -41,7 +62,8 @@ pub(crate) static ERRORS: Family = Family {
     otlp_name: "weir.load.errors",
     unit: "{request}",
     kind: Kind::Counter,
-    help: "Errors by class: unexpected (status 400 or above, or a failed check), failed, timed_out, dropped, in_flight.",
+    labels: &["class"],
+    help: "Errors by class.",
 };
 
 pub(crate) static DURATION: Family = Family {
@@ -49,7 +71,8 @@ pub(crate) static DURATION: Family = Family {
     otlp_name: "http.client.request.duration",
     unit: "s",
     kind: Kind::Histogram,
-    help: "Latency of whole responses; in open loop from the intended send time.",
+    labels: &[],
+    help: "Latency of complete responses; in open loop from the intended send time. Unanswered requests are in no bucket.",
 };
 
 pub(crate) static OFFERED: Family = Family {
@@ -57,6 +80,7 @@ pub(crate) static OFFERED: Family = Family {
     otlp_name: "weir.load.offered",
     unit: "{request}/s",
     kind: Kind::Gauge,
+    labels: &[],
     help: "Arrival rate of the schedule; only in open loop.",
 };
 
@@ -65,6 +89,7 @@ pub(crate) static CONNECTIONS: Family = Family {
     otlp_name: "weir.load.connections",
     unit: "{connection}",
     kind: Kind::Gauge,
+    labels: &[],
     help: "Connections that the load uses.",
 };
 
@@ -73,7 +98,8 @@ pub(crate) static CPU_CORES: Family = Family {
     otlp_name: "weir.part.cpu",
     unit: "{cpu}",
     kind: Kind::Gauge,
-    help: "CPU time over wall time, by part and role.",
+    labels: &["part", "role"],
+    help: "CPU time over wall time of a part on this host.",
 };
 
 pub(crate) static MEMORY: Family = Family {
@@ -81,7 +107,8 @@ pub(crate) static MEMORY: Family = Family {
     otlp_name: "weir.part.memory",
     unit: "By",
     kind: Kind::Gauge,
-    help: "Memory without the page cache, by part and role.",
+    labels: &["part", "role"],
+    help: "Memory of a part on this host, without the page cache.",
 };
 
 pub(crate) static VALID: Family = Family {
@@ -90,24 +117,32 @@ pub(crate) static VALID: Family = Family {
     // By the unit of a ratio, a Prometheus that receives OTLP would call it `weir_valid_ratio`.
     unit: "",
     kind: Kind::Gauge,
-    help: "Verdict on a metric of a load: 1 valid, 0.5 bounded, 0 invalid. Written once the load is judged.",
+    labels: &["metric", "reason"],
+    help: "Verdict on a metric of the load: 1 valid, 0.5 bounded, 0 invalid, with one series per reason. Written when the load is judged, for its whole time.",
 };
 
-#[cfg(test)]
-pub(crate) static ALL: [&Family; 9] =
+static ALL: [&Family; 9] =
     [&SENT, &COMPLETED, &ERRORS, &DURATION, &OFFERED, &CONNECTIONS, &CPU_CORES, &MEMORY, &VALID];
+
+/// Every metric, in the order of the reference.
+pub fn families() -> &'static [&'static Family] {
+    &ALL
+}
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::labels::LABELS;
 
     #[test]
-    fn the_page_names_every_metric() {
-        let page = include_str!("../../../docs/watching.md");
-        for family in ALL {
-            assert!(page.contains(&format!("`{}`", family.name)), "docs/watching.md has no {}", family.name);
-            assert!(page.contains(&format!("`{}`", family.otlp_name)), "no {}", family.otlp_name);
-        }
+    fn every_label_has_a_meaning() {
+        let mut own: Vec<&str> = ALL.iter().flat_map(|family| family.labels.iter().copied()).collect();
+        own.sort_unstable();
+        own.dedup();
+        let mut known: Vec<&str> =
+            LABELS.iter().filter(|label| !label.is_of_load).map(|label| label.name).collect();
+        known.sort_unstable();
+        assert_eq!(own, known);
     }
 
     #[test]

@@ -3,22 +3,85 @@
 /// Maximum length of a label's value, characters; longer ones are cut.
 pub const LABEL_CHARS_MAX: usize = 64;
 
+/// A label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Label {
+    /// Its name in Prometheus.
+    pub name: &'static str,
+    /// Its name in OpenTelemetry.
+    pub otlp_name: &'static str,
+    /// Whether every series of a load has it.
+    pub is_of_load: bool,
+    /// Its values.
+    pub meaning: &'static str,
+}
+
+/// Every label.
+pub const LABELS: [Label; 12] = [
+    of_load("run", "weir.run", "ID of the run; `load-..` for `weir load`."),
+    of_load(
+        "gateway",
+        "weir.gateway",
+        "Name of the gateway, or `direct`; for `weir load` the host of the URL.",
+    ),
+    of_load("load", "weir.load", "Name of the load."),
+    of_load(
+        "cell",
+        "weir.cell",
+        "Position of the cell in the run, with the values of its axes: `3 limits.data.cpus=0.5`.",
+    ),
+    of_load("repeat", "weir.repeat", "Repeat, from 1."),
+    of_load(
+        "attempt",
+        "weir.attempt",
+        "Missing for the first attempt. Counts from 2 if weir measures the load again after host noise.",
+    ),
+    of_load(
+        "agent",
+        "weir.agent",
+        "Agent that generates this share of the load; missing for load from this host. The sum over agents is the load.",
+    ),
+    own(
+        "class",
+        "error.type",
+        "`unexpected` (status 400 or above, or a failed check; also counted as completed), `failed`, `timed_out`, \
+         `dropped` or `in_flight`.",
+    ),
+    own("part", "weir.part", "Name of the part."),
+    own("role", "weir.role", "`data`, `control`, `origin`, `generator` or `service`."),
+    own(
+        "metric",
+        "weir.metric",
+        "`throughput`, `cpu` (CPU time per request), `latency` (all latencies together), `mean`, `p50`, `p90`, `p99` or \
+         `p999`.",
+    ),
+    own("reason", "weir.reason", "Why the metric is not valid; missing if it is."),
+];
+
+const fn of_load(name: &'static str, otlp_name: &'static str, meaning: &'static str) -> Label {
+    Label { name, otlp_name, is_of_load: true, meaning }
+}
+
+const fn own(name: &'static str, otlp_name: &'static str, meaning: &'static str) -> Label {
+    Label { name, otlp_name, is_of_load: false, meaning }
+}
+
 /// What identifies a load. Empty values are not written.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Labels {
-    /// ID of the run.
+    /// ID of the run; `load-..` for `weir load`.
     pub run: String,
-    /// Name of the gateway, or `direct`.
+    /// Name of the gateway, or `direct`; the host of the URL for `weir load`.
     pub gateway: String,
     /// Name of the load.
     pub load: String,
-    /// The cell: its place in the run, with the values of the axes.
+    /// The cell: its place in the run, with the values of the axes, like `3 limits.data.cpus=0.5`.
     pub cell: String,
     /// Repeat, from 1.
     pub repeat: String,
-    /// How often the load was measured, from 2 on; empty for the first time.
+    /// Counts from 2 if weir measures the load again after host noise; empty for the first time.
     pub attempt: String,
-    /// The agent that generated the load; empty for this host.
+    /// The agent that generated this share of the load; empty for load from this host.
     pub agent: String,
 }
 
@@ -71,6 +134,24 @@ fn cut(value: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_list_has_every_label_of_a_load() {
+        let all = |name: &str| name.to_owned();
+        let labels = Labels {
+            run: all("run"),
+            gateway: all("gateway"),
+            load: all("load"),
+            cell: all("cell"),
+            repeat: all("repeat"),
+            attempt: all("attempt"),
+            agent: all("agent"),
+        };
+        let mut listed: Vec<&str> =
+            LABELS.iter().filter(|label| label.is_of_load).map(|label| label.name).collect();
+        listed.sort_unstable();
+        assert_eq!(labels.with(&[]).iter().map(|(name, _)| *name).collect::<Vec<_>>(), listed);
+    }
 
     #[test]
     fn labels_are_sorted_and_limited() {

@@ -36,6 +36,7 @@ mod watch;
 
 pub use books::{PartUse, Second, Standing, Totals, Verdict};
 pub use error::WatchError;
-pub use labels::{LABEL_CHARS_MAX, Labels, Target};
+pub use family::{Family, Kind, families};
+pub use labels::{LABEL_CHARS_MAX, LABELS, Label, Labels, Target};
 pub use output::{Output, Version};
 pub use watch::{SERIES_MAX, Watch};

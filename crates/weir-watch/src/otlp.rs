@@ -11,6 +11,7 @@ use self::messages::{
 };
 use crate::buckets::{Buckets, SCHEMA};
 use crate::family::{DURATION, Family, Kind};
+use crate::labels::LABELS;
 use crate::series::{Batch, Growth, Series, Value};
 
 /// `AGGREGATION_TEMPORALITY_CUMULATIVE`.
@@ -135,9 +136,9 @@ fn buckets(value: &Value, times: &Times, attributes: Vec<KeyValue>) -> Exponenti
 fn attributes(series: &Series) -> Vec<KeyValue> {
     let is_request = series.family.name == DURATION.name;
     let own = series.labels.iter().filter(|(_, value)| !value.is_empty());
-    let own = own.map(|(name, value)| match *name {
-        "class" => text("error.type", value),
-        name => text(&format!("weir.{name}"), value),
+    let own = own.filter_map(|(name, value)| {
+        let label = LABELS.iter().find(|label| label.name == *name)?;
+        Some(text(label.otlp_name, value))
     });
     let target = &series.target;
     let texts = [

@@ -50,6 +50,8 @@ enum Command {
     Import(cmd::import::Args),
     /// Print the JSON Schema of scenarios, results, drivers or services
     Schema(cmd::schema::Args),
+    /// Print a page of the reference as Markdown: fields, commands, columns or metrics
+    Reference(cmd::reference::Args),
     /// Print a shell completion script
     Completions(cmd::completions::Args),
     #[command(hide = true)]
@@ -63,6 +65,8 @@ enum Command {
     Slow(cmd::generate::Args),
     #[command(hide = true)]
     Guard(cmd::guard::Args),
+    #[command(hide = true)]
+    Man(cmd::man::Args),
 }
 
 fn main() -> ExitCode {
@@ -81,6 +85,7 @@ fn main() -> ExitCode {
         Command::Export(args) => cmd::export::run(args),
         Command::Import(args) => cmd::import::run(args),
         Command::Schema(args) => cmd::schema::run(args),
+        Command::Reference(args) => cmd::reference::run(args),
         Command::Completions(args) => cmd::completions::run(args),
         Command::Burn(args) => cmd::burn::run(args),
         Command::Generate(args) => cmd::generate::run(args),
@@ -88,6 +93,7 @@ fn main() -> ExitCode {
         Command::Publish(args) => cmd::publish::run(args),
         Command::Slow(args) => cmd::slow::run(args),
         Command::Guard(args) => cmd::guard::run(args),
+        Command::Man(args) => cmd::man::run(args),
     };
     match result.and_then(|exit| cmd::output::lost().map_or(Ok(exit), Err)) {
         Ok(exit) => exit.into(),

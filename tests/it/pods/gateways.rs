@@ -7,7 +7,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use weir_kube::Object;
 use weir_lab::pods::{ClusterGateways, PlacedPods, PodError, Results, Site};
-use weir_rig::{Limits, Workload, WorkloadKind};
+use weir_results::FaultAction;
+use weir_rig::{DataService, Limits, Workload, WorkloadKind};
 
 use super::api::{Api, VIEWER, api, manifest, rule, running};
 use crate::program::{the_host, until};
@@ -414,4 +415,56 @@ fn a_container_that_is_not_there_is_named() {
     lab.restore().unwrap();
     gateway.assert_restored();
     assert!(records(api, &site).is_empty());
+}
+
+#[test]
+fn faults_end_one_pod_or_replace_all() {
+    let (_host, api) = (the_host(), api());
+    api.namespace("faults", json!({}));
+    let site = api.own("faults");
+    let lab = gateways(api, &site);
+    let gateway = Installed::new(api, WorkloadKind::Deployment, "faults", "data", json!({}));
+    let disturb = |action| lab.disturb("data", &gateway.workload, action);
+    let left = || api.names("v1", "Pod", "faults", "app=data");
+    let error = disturb(FaultAction::Kill).unwrap_err();
+    assert_eq!(error.message, "data: none of its pods runs, so that none can be ended");
+
+    gateway.make_pod("one", "10.1.0.6");
+    gateway.make_pod("two", "10.1.0.7");
+    disturb(FaultAction::Kill).unwrap();
+    assert_eq!(left(), ["two"]);
+
+    // A budget refuses an eviction, and nothing is ended.
+    let budget = json!({ "spec": { "maxUnavailable": 0, "selector": { "matchLabels": { "app": "data" } } } });
+    let budget =
+        api.admin().create(&manifest("policy/v1", "PodDisruptionBudget", "faults", "all", budget)).unwrap();
+    let error = disturb(FaultAction::Evict).unwrap_err();
+    assert!(error.message.contains("evict pod faults/two"), "{}", error.message);
+    assert!(error.remedy.contains("PodDisruptionBudget"), "{}", error.remedy);
+    assert_eq!(left(), ["two"]);
+    api.admin().remove(&Object::of(&budget).unwrap(), SHORT).unwrap();
+    disturb(FaultAction::Evict).unwrap();
+    // An evicted pod ends within its grace period, which no kubelet ends here.
+    let evicted = api.get(&Object::new("v1", "Pod", "faults", "two"));
+    assert!(evicted["metadata"]["deletionTimestamp"].is_string(), "{evicted}");
+
+    let before = gateway.found();
+    disturb(FaultAction::Rollout).unwrap();
+    let found = gateway.found();
+    assert_ne!(found["metadata"]["generation"], before["metadata"]["generation"]);
+    assert_eq!(found["spec"]["template"]["spec"], before["spec"]["template"]["spec"]);
+}
+
+#[test]
+fn the_service_of_a_data_plane_is_found_by_its_name() {
+    let (_host, api) = (the_host(), api());
+    api.namespace("service", json!({}));
+    let lab = gateways(api, &api.own("service"));
+    let spec = json!({ "spec": { "ports": [{ "port": 80 }] } });
+    let made = api.admin().create(&manifest("v1", "Service", "service", "envoy", spec)).unwrap();
+    let of = |name: &str| DataService { namespace: "service".into(), name: name.into(), port: 80 };
+    let address = lab.service(&of("envoy")).unwrap().to_string();
+    assert_eq!(address, made["spec"]["clusterIP"].as_str().unwrap());
+    let error = lab.service(&of("other")).unwrap_err();
+    assert_eq!(error.message, "the Service service/other does not exist, or has no cluster IP");
 }

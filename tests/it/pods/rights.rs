@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use weir_kube::{Cluster, KubeError, Object, Selected};
 use weir_lab::pods::{GatewayRights, Results, Site, coordinator_manifests, grant_manifests};
 use weir_lab::{Known, Overrides, Source};
+use weir_results::Plane;
 use weir_rig::Drivers;
 
 use super::api::{Api, COORDINATOR, RBAC, RUN, api, manifest};
@@ -18,17 +19,23 @@ const OWN: &str = "create,delete,get,list,patch";
 
 /// What the gateways of a cluster need, for the quickstart with these drivers.
 pub fn rights_of(gateways: &[&str]) -> GatewayRights {
+    rights_with(gateways, &[])
+}
+
+/// The same with settings of the scenario.
+fn rights_with(gateways: &[&str], set: &[&str]) -> GatewayRights {
     let drivers = Drivers::load(&[]).unwrap();
     let known = Known {
         drivers: drivers.names().into_iter().map(str::to_owned).collect(),
         origins: Vec::new(),
         services: Vec::new(),
         needs: BTreeMap::new(),
+        in_cluster: [("contour".to_owned(), vec![Plane::Data])].into(),
         cpus: 4,
         namespaces: || Err("there are none".into()),
     };
     let overrides = Overrides {
-        set: vec!["generator.on=pods:1".into()],
+        set: ["generator.on=pods:1"].iter().chain(set).map(|word| (*word).to_owned()).collect(),
         gateways: gateways.iter().map(|name| (*name).to_owned()).collect(),
         ..Overrides::default()
     };
@@ -124,6 +131,19 @@ fn the_rights_of_a_coordinator_are_those_of_the_docs_and_no_others() {
     let secrets = format!("|secrets||{OWN}");
     assert_eq!(rules(api, &token, "istio-system"), granted("istio-ingressgateway,istiod", &[secrets]));
     assert_eq!(rules(api, &token, "default"), expected(std::slice::from_ref(&metrics)));
+
+    // Faults of a gateway need rights to end its pods, and to find its Service.
+    let rights = rights_with(&["contour"], &["faults=[{ at: 1s, gateway: data, do: evict }]"]);
+    let written =
+        |rights: &GatewayRights| serde_json::to_string(&grant_manifests(&site, rights, None)).unwrap();
+    let [with, without] = [&rights, &rights_of(&["contour"])].map(written);
+    for right in [
+        r#"{"apiGroups":[""],"resources":["pods"],"verbs":["delete"]}"#,
+        r#"{"apiGroups":[""],"resources":["pods/eviction"],"verbs":["create"]}"#,
+        r#"{"apiGroups":[""],"resources":["services"],"verbs":["get"]}"#,
+    ] {
+        assert!(with.contains(right) && !without.contains(right), "{with}");
+    }
 
     // The token identifies the coordinator; agents have no token, and their account has no rights.
     let review = json!({ "apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview" });

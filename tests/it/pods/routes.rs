@@ -182,6 +182,20 @@ fn routes_of_contour_follow_the_topology_and_go_with_the_run() {
     lab.put_routes("contour", &three.objects, three.accepted.as_ref()).unwrap();
     assert_eq!(contour.proxies(), proxies);
 
+    // A change of one object leaves the others untouched.
+    let mut changed = three.objects.clone();
+    let proxy = changed.iter_mut().find(|of| of["kind"] == "HTTPProxy").unwrap();
+    proxy["spec"]["routes"].as_array_mut().unwrap().pop();
+    let name = proxy["metadata"]["name"].clone();
+    lab.put_routes("contour", &changed, None).unwrap();
+    let after = contour.proxies();
+    let differ: Vec<&Value> = after
+        .iter()
+        .filter(|proxy| !proxies.contains(proxy))
+        .map(|proxy| &proxy["metadata"]["name"])
+        .collect();
+    assert_eq!(differ, [&name]);
+
     let one = routes("contour", &site, 1, &folder.path().join("one"), false);
     contour.put(&lab, &one, "").unwrap();
     let proxies = contour.proxies();

@@ -5,7 +5,7 @@ mod carried;
 mod starts;
 
 use serde::Serialize;
-use weir_results::{ArrivalModel, Cell, Role};
+use weir_results::{ArrivalModel, Cell, Role, Run};
 
 use super::model::{Column, Finding, KEEP, Row, Table, Unit, Value};
 use super::{Finder, Former, Measured};
@@ -72,20 +72,27 @@ static START: [Column; 7] = [
     Column::of("valid", "Valid repeats", Unit::Text, 7),
 ];
 
-/// Whether a start was measured, without which there is no such finding.
-pub(super) fn has_starts(cells: &[Cell]) -> bool {
-    cells.iter().any(|cell| cell.cold_start.is_some())
+/// Whether starts were asked for, without which there is no such finding. In a cluster they are not measured.
+pub(super) fn has_starts(run: &Run, cells: &[Cell]) -> bool {
+    run.scenario["cold_start"] == true || cells.iter().any(|cell| cell.cold_start.is_some())
 }
 
 fn find(measured: &Measured<'_>, former: &mut Former) -> Option<Finding> {
     let Measured { run, cells, groups, points, .. } = *measured;
-    if !has_starts(cells) {
+    if !has_starts(run, cells) {
         return None;
     }
     let starts = starts::find(run, cells);
     let conclusions: Vec<String> = starts.iter().flat_map(conclude).collect();
     let domains = ManyDomains { loads: carried::find(run, groups, points), starts, conclusions };
-    let mut finding = Finding::new(FINDER.key, "Throughput per CPU limit, and startup", intro(&domains));
+    if domains.loads.is_empty() && domains.starts.is_empty() {
+        return None;
+    }
+    let title = match domains.starts.is_empty() {
+        true => "Throughput per CPU limit",
+        false => "Throughput per CPU limit, and startup",
+    };
+    let mut finding = Finding::new(FINDER.key, title, intro(&domains));
     finding.sentences.clone_from(&domains.conclusions);
     let loads = domains.loads.iter().map(|load| of_load(points, load));
     finding.tables = loads.chain(domains.starts.iter().map(of_starts)).collect();
@@ -101,14 +108,20 @@ fn intro(domains: &ManyDomains) -> String {
             network interface)"
         }
     };
+    let starts = match domains.starts.is_empty() {
+        true => "",
+        false => {
+            " First 200 is the time from the launch of the first process to the first 200 response for the last path \
+            of the last domain. weir polls for it, and pauses for one fiftieth of the time since the launch. Memory \
+            is measured right after it. Memory of configuration is that memory minus the memory of the same gateway \
+            with one domain, in the same repeat."
+        }
+    };
     format!(
         "All loads at all CPU limits of the data plane. Receive and transmit are those of the gateway: {bytes}. \
         Requests per day is this throughput for 86,400 s. Handshakes per CPU second come from loads that close \
         each connection after a number of requests, and include the work for these requests. Quote latency only \
-        from open loads. First 200 is the time from the launch of the first process to the first 200 response for \
-        the last path of the last domain. weir polls for it, and pauses for one fiftieth of the time since the \
-        launch. Memory is measured right after it. Memory of configuration is that memory minus the memory of the \
-        same gateway with one domain, in the same repeat."
+        from open loads.{starts}"
     )
 }
 

@@ -91,7 +91,7 @@ fn find(measured: &Measured<'_>, former: &mut Former) -> Option<Finding> {
     finding.sentences = loads.iter().flat_map(|load| load.conclusions.clone()).collect();
     finding.tables = loads.iter().map(table).collect();
     // The table of limits and starts has these values already.
-    let found = (!loads.is_empty() && !has_starts(measured.cells)).then_some(finding);
+    let found = (!loads.is_empty() && !has_starts(measured.run, measured.cells)).then_some(finding);
     former.new_connections = loads;
     found
 }

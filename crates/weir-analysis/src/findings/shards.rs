@@ -27,6 +27,12 @@ static COLUMNS: [Column; 7] = [
 ];
 
 fn find(measured: &Measured<'_>, _: &mut Former) -> Option<Finding> {
+    let mut repeats =
+        measured.groups.iter().flat_map(|group| group.rows.iter().flat_map(|(_, repeats)| repeats.iter()));
+    // One shard is the load itself.
+    if !repeats.any(|repeat| repeat.measurement.record.shards.len() > 1) {
+        return None;
+    }
     let mut finding = Finding::new(FINDER.key, "Shards", INTRO);
     let mut rows = Vec::new();
     for group in measured.groups {

@@ -32,14 +32,25 @@ const TYPES: [&str; 12] = [
 ];
 
 /// Compress responses for clients that accept it (`Accept-Encoding`). If neither `gzip` nor `brotli` is set, the
-/// gateway offers both at their default levels; if one is set, only that one.
+/// gateway offers both at their default levels; if one is set, only that one. The client's weights decide; if they are
+/// equal, Brotli comes before gzip, and both before `identity`. Clients without `Accept-Encoding`, HTTP/1.0 clients,
+/// HEAD requests and clients that refuse every coding get the upstream's response.
+///
+/// Not compressed: statuses 204, 205, 206 and 304, interim responses, responses of the gateway itself, and responses
+/// with `Content-Encoding`, `Content-Range`, a digest of the content or `Cache-Control: no-transform`.
+/// `response_headers` apply first. Upstreams get `Accept-Encoding` of the client.
+///
+/// A compressed response is chunked, has `Content-Encoding`, and neither `Content-Length` nor `Accept-Ranges`. A strong
+/// `ETag` becomes weak. Responses that would be compressed for another client, and each 304, vary by `Accept-Encoding`.
+/// Data is compressed as it arrives (up to 32 KiB at a time). A response needs up to 0.6 MiB of memory for gzip and
+/// 4 MiB for Brotli.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Compress {
-    /// Media types to compress, `type/subtype` or `type/*`. Parameters and case are ignored.
+    /// Media types to compress, `type/subtype`, `type/*` or `*/*`. Parameters and case are ignored.
     #[schemars(length(min = 1), example = json!(["text/*", "application/json"]))]
     pub types: Vec<String>,
-    /// Bodies known to be smaller than this are not compressed.
+    /// A body with a smaller `Content-Length` is not compressed; one of unknown length is.
     pub min_size: Size,
     /// Offer gzip at this level, 1 (fast) to 9 (small).
     #[serde(skip_serializing_if = "Option::is_none")]

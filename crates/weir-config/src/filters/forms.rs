@@ -16,7 +16,9 @@ use crate::model::forms::{HOST, PATH, TOKEN};
 /// The statuses of redirects.
 pub(super) const REDIRECTS: [u16; 5] = [301, 302, 303, 307, 308];
 
-/// One of several backends that share the requests of a route.
+/// One of several backends that share the requests of a route. Each worker splits requests exactly by weight and evenly
+/// spread; a reload that does not change the weights continues the sequence. A retry goes to the same backend. A chosen
+/// backend without endpoints responds 503. If all weights are 0, the response is 500 (`no_backend`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WeightedBackend {
@@ -52,13 +54,14 @@ pub struct RewriteParts {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = PATH), example = "/index.html")]
     pub path: Option<String>,
-    /// Replace the matched prefix, or the whole path of an exact match.
+    /// Replace the matched prefix, or the whole path of an exact match. No double slash results.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = PATH), example = "/v2")]
     pub prefix: Option<String>,
 }
 
-/// Redirect the client to another URL. Parts that are not set stay as in the request, and so does the query.
+/// Redirect the client to another URL. Parts that are not set stay as in the request, and so does the query. Without
+/// `host`, a request without a Host header gets 400 (`no_host`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend("not" = { "required": ["path", "prefix"] }))]
 #[serde(deny_unknown_fields)]
@@ -99,7 +102,8 @@ pub enum Scheme {
     Https,
 }
 
-/// A fixed response from the gateway itself.
+/// A fixed response from the gateway itself. Redirects, fixed responses and CORS preflight responses discard a request
+/// body of up to 64 KiB. After a longer body, or one that waits for `100 Continue`, the gateway closes the connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Respond {
@@ -117,7 +121,11 @@ pub struct Respond {
     pub headers: BTreeMap<String, String>,
 }
 
-/// Changes to end-to-end headers. Each name can appear only once in all three fields.
+/// Changes to end-to-end headers. Each name can appear only once in all three fields; names ignore case. New headers
+/// follow the existing ones, sorted by name. `response_headers` apply to final responses of upstreams, redirects and
+/// fixed responses, not to interim responses, 101 and the gateway's own errors. `Connection`, `Keep-Alive`,
+/// `Proxy-Connection`, `TE`, `Upgrade`, `Content-Length`, `Transfer-Encoding`, `Trailer`, and in requests `Host` and
+/// `Expect`, cannot be changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct HeaderChanges {
@@ -129,18 +137,21 @@ pub struct HeaderChanges {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(example = json!({ "Via": "weir" }))]
     pub add: BTreeMap<String, String>,
-    /// Headers to remove.
+    /// Headers to remove. The gateway adds a new `Date` if it is removed from a response.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(inner(regex(pattern = TOKEN)), example = json!(["X-Debug"]))]
     pub remove: Vec<String>,
 }
 
-/// Origins whose web pages may read the responses (CORS, Fetch standard).
+/// Origins whose web pages may read the responses (CORS, Fetch standard). The gateway responds to preflights (OPTIONS
+/// with one `Origin` and `Access-Control-Request-Method`) with 204, before `tokens`; `methods` of the route must
+/// include OPTIONS. It forwards other requests whatever their origin. It replaces `Access-Control-*` headers of
+/// upstreams and adds them to its own errors, and sends `Vary: Origin` if another origin would get another response.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Cors {
-    /// Allowed origins: `https://app.example.org`, `https://*.example.org`, `https://*` for every host, or only `*`
-    /// for all.
+    /// Allowed origins: `https://app.example.org`, `https://*.example.org` for every name below, `https://*` for every
+    /// host at the default port, `https://*:8443` at that port, or only `*` for all. The response to `*` is `*`.
     #[schemars(length(min = 1), example = json!(["https://app.example.org", "https://*.example.net"]))]
     pub origins: Vec<String>,
     /// Allowed methods in addition to GET, HEAD and POST, which are always allowed; `*` allows all.
@@ -155,7 +166,8 @@ pub struct Cors {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(inner(regex(pattern = TOKEN)), example = json!(["X-Total"]))]
     pub expose: Vec<String>,
-    /// Whether requests may include credentials such as cookies.
+    /// Whether requests may include credentials such as cookies. Not with the origins `*` and `https://*` or with
+    /// `expose: ['*']`; the response to `*` in `methods` and `headers` is what the browser requested.
     #[serde(default)]
     pub credentials: bool,
     /// How long a browser may cache a preflight response, in whole seconds.
@@ -164,27 +176,33 @@ pub struct Cors {
     pub max_age: Option<Time>,
 }
 
-/// Copies of requests for another backend. The gateway discards its responses.
+/// Copies of requests for another backend, as the upstream gets them, over connections of their own. The gateway
+/// discards the responses; copies never delay or fail the client's request. Each worker has at most 64 copies in
+/// flight, each of up to 64 KiB of headers and body. Others are not sent (`weir_mirror_dropped_total`), nor are
+/// upgrades and incomplete requests. Without a complete response within `timeouts.response` a copy has failed
+/// (`weir_mirror_failures_total`). After 1 MiB of response body the connection is closed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Mirror {
-    /// Name of the backend.
+    /// Name of the backend; must differ from `backend` of the route.
     #[schemars(example = &"next")]
     pub backend: String,
-    /// Share of requests to copy.
+    /// Share of requests to copy, exact per worker: at 10 %, one of every ten.
     #[serde(default = "whole")]
     pub share: Share,
 }
 
-/// Timeouts of the requests of a route. They start again for each request.
+/// Timeouts of the requests of a route. They start again for each request and apply in addition to `timeouts` of the
+/// gateway. When `request` or `backend` expires, the client gets 504 (`request_timeout`, `backend_timeout`); a response
+/// that has begun is cut. Only `upgraded` limits upgraded connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RouteTimeouts {
-    /// Time from the end of the request headers to the end of the response.
+    /// Time from the end of the request headers to the end of the response, over all attempts.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(example = &"10s", extend("x-default" = "none"))]
     pub request: Option<Time>,
-    /// The same for each attempt, starting when it needs a connection.
+    /// The same for each attempt, starting when it needs a connection; at most `request`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(example = &"2s", extend("x-default" = "none"))]
     pub backend: Option<Time>,

@@ -16,7 +16,8 @@ const WORD_LEAST: usize = 3;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Metrics {
-    /// Request latency, as a histogram of 23 series per listener, group and backend. It reads the clock twice per request.
+    /// Request latency (`weir_request_duration_seconds`), as a histogram of 23 series per listener, group and backend.
+    /// It reads the clock twice per request.
     pub latency: bool,
 }
 
@@ -30,13 +31,15 @@ impl Default for Metrics {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AccessLog {
-    /// File to append to, relative to the directory of the configuration.
+    /// File to append to, relative to the directory of the configuration. A missing file is created with mode 0640. A
+    /// named pipe must have a reader when the gateway opens it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1), example = "access.log", extend("x-default" = "standard output"))]
     pub file: Option<String>,
-    /// `json`, or a text in which `$NAME` is replaced with a value and `$$` with a dollar sign.
+    /// `json`, or a text in which `$NAME` or `${NAME}` is replaced with a value and `$$` with a dollar sign. nginx's
+    /// `combined`: `$remote_addr - - [$time_local] "$request" $status $bytes_sent "$http_referer" "$http_user_agent"`.
     pub format: String,
-    /// Share of requests to log, 0 to 100 %. Failed requests are always logged.
+    /// Share of requests to log, 0 to 100 %, evenly spread. Failed requests are always logged.
     pub sample: Share,
 }
 
@@ -84,41 +87,41 @@ macro_rules! log_values {
         }
 
         impl LogValue {
-            /// The values that have a name of their own, each with a description.
+            /// The values with a name of their own, each with its meaning.
             pub const NAMED: &[(&str, LogValue, &str)] = &[$(($name, LogValue::$variant, $text),)*];
         }
     };
 }
 
 log_values! {
-    Time "time_iso8601" "time at the end of the request, in UTC, with milliseconds";
-    TimeLocal "time_local" "the same in the format of nginx; always UTC";
-    Seconds "msec" "the same in seconds since 1970, with milliseconds";
-    Listener "listener" "name of the listener";
-    RemoteAddress "remote_addr" "address of the client; behind proxies it depends on `forwarding.trusted_hops`";
-    RemoteAddressSource "remote_addr_source" "where `$remote_addr` comes from: `forwarded` (a trusted proxy reports it) or `peer` (the other end of the connection)";
-    PeerAddress "peer_addr" "address and port of the other end of the connection";
-    Scheme "scheme" "`http` or `https`";
-    Request "request" "method, target and version as the client sent them; of a malformed request, what could be read";
-    Method "request_method" "the method";
-    Target "request_uri" "path and query as the client sent them";
-    Host "host" "the requested host";
-    Protocol "server_protocol" "the version, like HTTP/1.1";
-    Status "status" "status sent to the client; empty if there was no response";
-    Cause "cause" "cause of the error, as in X-Weir-Error";
-    BytesSent "bytes_sent" "bytes sent to the client, with headers and framing; for a tunnel only the headers";
-    Duration "request_time" "seconds from complete request headers to the end of the response";
-    Route "route" "key of the route";
-    Group "group" "group in metrics";
-    Backend "backend" "name of the backend";
-    Upstream "upstream_addr" "the endpoint of the last attempt";
-    UpstreamSeconds "upstream_response_time" "seconds from complete request headers to the response headers";
-    RequestId "request_id" "request ID, if `forwarding.request_id` is on";
-    TraceId "trace_id" "trace ID, if `forwarding.trace` is on";
-    RequestLength "request_length" "bytes of the request: headers, and the part of the body that was read, with framing";
-    SslProtocol "ssl_protocol" "`TLSv1.2` or `TLSv1.3`; empty for plain HTTP";
-    UpstreamStatus "upstream_status" "status of the last upstream response, forwarded or not";
-    UpstreamTries "upstream_tries" "number of upstream attempts";
+    Time "time_iso8601" "Time at the end of the request, in UTC, with milliseconds.";
+    TimeLocal "time_local" "Time at the end of the request in nginx's format, always UTC.";
+    Seconds "msec" "Time at the end of the request in seconds since 1970, with milliseconds.";
+    Listener "listener" "Name of the listener.";
+    RemoteAddress "remote_addr" "Address of the client; behind proxies it depends on `forwarding.trusted_hops`.";
+    RemoteAddressSource "remote_addr_source" "Where `$remote_addr` comes from: `forwarded` (a trusted proxy reports it) or `peer` (the other end of the connection).";
+    PeerAddress "peer_addr" "Address and port of the other end of the connection.";
+    Scheme "scheme" "`http` or `https`.";
+    Request "request" "Method, target and version as the client sent them; of a malformed request, what could be read.";
+    Method "request_method" "The method.";
+    Target "request_uri" "Path and query as the client sent them.";
+    Host "host" "The requested host.";
+    Protocol "server_protocol" "The version, like HTTP/1.1.";
+    Status "status" "Status sent to the client; empty if there was no response.";
+    Cause "cause" "Cause of the error, as in X-Weir-Error.";
+    BytesSent "bytes_sent" "Bytes sent to the client, with headers and framing; for a tunnel only the headers.";
+    Duration "request_time" "Seconds from complete request headers to the end of the response.";
+    Route "route" "Key of the route.";
+    Group "group" "Group in metrics.";
+    Backend "backend" "Name of the backend.";
+    Upstream "upstream_addr" "The endpoint of the last attempt.";
+    UpstreamSeconds "upstream_response_time" "Seconds from complete request headers to the response headers.";
+    RequestId "request_id" "Request ID, if `forwarding.request_id` is on.";
+    TraceId "trace_id" "Trace ID, if `forwarding.trace` is on.";
+    RequestLength "request_length" "Bytes of the request: headers, and the part of the body that was read, with framing.";
+    SslProtocol "ssl_protocol" "`TLSv1.2` or `TLSv1.3`; empty for plain HTTP.";
+    UpstreamStatus "upstream_status" "Status of the last upstream response, forwarded or not.";
+    UpstreamTries "upstream_tries" "Number of upstream attempts.";
 }
 
 /// The fields of a JSON line with their values, in order.
@@ -157,6 +160,11 @@ impl LogValue {
             Some(field) if !field.is_empty() => Some(LogValue::Field(field.replace('_', "-"))),
             _ => Self::NAMED.iter().find(|(known, ..)| *known == name).map(|(_, value, _)| value.clone()),
         }
+    }
+
+    /// The field of a JSON line that has the value called `name`.
+    pub fn json_field(name: &str) -> Option<&'static str> {
+        JSON_FIELDS.iter().find(|(_, value)| *value == name).map(|(field, _)| *field)
     }
 
     /// Whether it comes from the request headers, which are freed once the request is forwarded.

@@ -29,14 +29,16 @@ pub use upstream_address::UpstreamAddress;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Backend {
-    /// Addresses of the service. If the list is empty, requests get 503.
+    /// Addresses of the service: IP addresses or host names with ports, or Unix sockets (`unix:/run/app.sock`). If the
+    /// list is empty, requests get 503.
     #[schemars(example = json!(["127.0.0.1:9000"]))]
     pub endpoints: Vec<Endpoint>,
     /// Load balancing algorithm.
     #[serde(default, skip_serializing_if = "Balance::is_default")]
     #[schemars(extend("x-default" = "`round_robin`"))]
     pub balance: Balance,
-    /// Time in which a new or recovered endpoint ramps up to its full share of requests.
+    /// Time in which a new or recovered endpoint ramps up from a tenth to its full share of requests. Not with `hash`,
+    /// and not for the endpoints that the backend starts with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slow_start: Option<Time>,
     /// TLS settings for connections to the endpoints.
@@ -55,7 +57,8 @@ pub struct Backend {
     /// Timeouts of this backend; they override those of the gateway.
     #[serde(default, skip_serializing_if = "BackendTimeouts::is_default")]
     pub timeouts: BackendTimeouts,
-    /// Send a PROXY protocol header of this version on each connection. Default: no header.
+    /// Send a PROXY protocol header of this version on each connection, with the client address and the address that
+    /// the client connected to. A connection then serves one request or tunnel. Default: no header.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy_protocol: Option<ProxyVersion>,
     /// Limits on the lifetime of a connection.

@@ -15,7 +15,8 @@ pub struct Drain {
     /// Time during which the gateway still accepts clients, so that load balancers can see `/readyz` fail first; can
     /// be 0s.
     pub delay: Time,
-    /// Time from the signal until all open connections are closed; must be longer than `delay`.
+    /// Time from the signal until all open connections are closed; must be longer than `delay`. Connections that are
+    /// still open are cut and reported in the program log.
     pub timeout: Time,
 }
 

@@ -7,21 +7,24 @@ use weir_document::{Problem, Share};
 /// The maximum number of trusted proxies.
 const TRUSTED_HOPS_MAX: u32 = 16;
 
-/// Headers that the gateway adds to upstream requests. By default it adds none.
+/// Headers that the gateway adds to upstream requests. By default it adds none. `request_headers` of a route apply
+/// later.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Forwarding {
-    /// Send `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Forwarded-Host`.
+    /// Send `X-Forwarded-For` (the client of this gateway is the last address), `X-Forwarded-Proto` (`http` or `https`)
+    /// and `X-Forwarded-Host` (the requested host).
     pub x_forwarded: bool,
-    /// Send `Forwarded` (RFC 7239).
+    /// Send `Forwarded` (RFC 7239) with `for`, `host` and `proto`.
     pub forwarded: bool,
-    /// How many trusted proxies stand in front of this one, 0 to 16. Each appends one element to `trusted_header`; what
-    /// stands to the left of their elements is a claim of the client, and ends here. With neither of the two above, the
-    /// client's address is read for the access log and for `hash: client_address` only.
+    /// Number of trusted proxies in front of this gateway, 0 to 16. Each appends one element to `trusted_header`;
+    /// elements to the left of theirs come from the client and are dropped. With 0, `X-Forwarded-*`, `Forwarded` and
+    /// `X-Real-IP` of clients are dropped. If neither `x_forwarded` nor `forwarded` is on, the address is read only for
+    /// the access log and `hash: client_address`, and these headers stay as they are.
     pub trusted_hops: u32,
-    /// Which field all of the trusted proxies append to. It decides who the client is; the other field is written from it.
-    /// With nginx before 1.23 behind another proxy, clients can forge `forwarded`, because `$http_forwarded` is only the
-    /// first line.
+    /// Header that all trusted proxies append to. It decides who the client is; the other header is written from it.
+    /// IPv4 and IPv6 addresses, with or without port; IPv6 with a port needs brackets. With nginx before 1.23 behind
+    /// another proxy, clients can forge `forwarded`, because `$http_forwarded` is only the first line.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(example = &"forwarded")]
     #[schemars(extend("x-default" = "`forwarded` if only `forwarded` is on, else `x_forwarded_for`"))]
@@ -51,9 +54,10 @@ pub enum RequestId {
     /// Forward the header of the client, if any.
     #[default]
     Off,
-    /// Forward the ID of the client if it is valid; otherwise create one.
+    /// Forward the ID of the client if it is one header of 1 to 128 printable characters; otherwise create a random
+    /// UUID.
     Pass,
-    /// Create one for each request.
+    /// Create a random UUID for each request.
     Make,
 }
 
@@ -61,9 +65,11 @@ pub enum RequestId {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Trace {
-    /// Send `traceparent` (W3C Trace Context).
+    /// Send `traceparent` (W3C Trace Context). A valid one stays, with its `tracestate`; otherwise it is created and
+    /// `tracestate` is dropped.
     pub w3c: bool,
-    /// Send Zipkin B3 headers.
+    /// Send Zipkin B3 headers. Valid ones stay in the form that they have; otherwise they are created. A trace from
+    /// `traceparent` is continued in them, and the other way round.
     pub b3: B3,
     /// Share of traces that start here and are marked as sampled, 0 to 100 %.
     pub sampled: Share,
@@ -75,7 +81,7 @@ impl Default for Trace {
     }
 }
 
-/// How traces of Zipkin are told where none came.
+/// Form of the Zipkin B3 headers that the gateway creates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum B3 {

@@ -17,12 +17,14 @@ pub struct Limits {
     /// Maximum number of header fields.
     #[schemars(range(min = *FIELDS.start(), max = *FIELDS.end()), extend("x-unit" = "fields"))]
     pub fields: u32,
-    /// Maximum size of a request body.
+    /// Maximum size of a request body; 0 allows no body.
     pub body: Size,
-    /// Maximum number of client connections, per process.
+    /// Maximum number of client connections, per process. At the limit, a new one replaces the connection of its worker
+    /// that has been idle longest, for at least 1 s.
     #[schemars(range(min = 1), extend("x-unit" = "connections"))]
     pub connections: u32,
-    /// Maximum number of client connections per client address (IPv6: per /64 network), per process.
+    /// Maximum number of client connections per client address (IPv6: per /64 network), per process. Connections from
+    /// before the limit was set do not count.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1), example = 100, extend("x-unit" = "connections", "x-default" = "no limit"))]
     pub connections_per_address: Option<u32>,
@@ -30,7 +32,7 @@ pub struct Limits {
     /// requests can wait for one.
     #[schemars(range(min = 1), extend("x-unit" = "connections"))]
     pub upstream_connections: u32,
-    /// Maximum number of idle connections per worker and endpoint.
+    /// Maximum number of idle upstream connections per worker and endpoint.
     #[schemars(extend("x-unit" = "connections"))]
     pub idle_upstream_connections: u32,
 }

@@ -16,7 +16,7 @@ pub struct ProgramLog {
     pub format: ProgramLogFormat,
 }
 
-/// How much a line matters, and that all those are told that matter as much or more.
+/// Severity of a line. A level logs its own lines and those of higher severity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {

@@ -33,33 +33,38 @@ pub struct Route {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(example = json!(["public"]), extend("x-default" = "every listener"))]
     pub listeners: Vec<String>,
-    /// Host names, exact or `*.suffix` (at least one label before the suffix).
+    /// Host names, exact or `*.suffix` (at least one label before the suffix). Case, port and one trailing dot of the
+    /// requested host are ignored.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(inner(regex(pattern = HOST)), example = json!(["example.com", "*.example.org"]))]
     #[schemars(extend("x-default" = "every host"))]
     pub hosts: Vec<String>,
-    /// Path prefix of whole segments: `/api` matches `/api` and `/api/x`, not `/apix`.
+    /// Path prefix of whole segments: `/api` matches `/api`, `/api/` and `/api/x`, not `/apix`. `/api/` means the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = PATH), example = "/api")]
     pub path: Option<String>,
-    /// Exact path, or a list of them.
+    /// Exact path, or a list of them: `/a` does not match `/a/`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(example = json!(["/health", "/version"]))]
     pub exact: Option<OneOrMany>,
-    /// Regular expression that must match the whole path.
+    /// Regular expression that must match the whole path. Syntax of Rust's regex crate without Unicode: `\w`, `\d` and
+    /// `(?i)` are ASCII, `.` is any byte; no look-around, no backreferences. It can have 1024 bytes and compile to 1
+    /// MiB, as in `headers` and `query`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = PATTERN_BYTES_MAX), example = "/users/[0-9]+")]
     pub regex: Option<String>,
-    /// Methods; case-sensitive.
+    /// Methods; case-sensitive. `GET` does not match HEAD.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(inner(regex(pattern = TOKEN)), example = json!(["GET", "HEAD"]))]
     #[schemars(extend("x-default" = "every method"))]
     pub methods: Vec<String>,
-    /// Required request headers; names ignore case. Repeated headers are joined with commas.
+    /// Required request headers; names ignore case. Repeated headers are joined with `, `. A value must match as a
+    /// whole, and case matters.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(example = json!({ "x-version": "2" }))]
     pub headers: BTreeMap<String, ValueMatch>,
-    /// Required query parameters, by decoded name. If a parameter is repeated, the first one counts.
+    /// Required query parameters, by decoded name. Names and values are decoded as those of forms: `%20` and `+` are
+    /// spaces. If a parameter is repeated, the first one counts.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(example = json!({ "preview": { "present": true } }))]
     pub query: BTreeMap<String, ValueMatch>,
@@ -110,15 +115,18 @@ pub struct Route {
     /// Retries of failed requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retries: Option<Box<Retries>>,
-    /// File of accepted bearer tokens, one per line, relative to the directory of the configuration. Requests
-    /// without one of them get 401.
+    /// File of accepted bearer tokens, one per line, relative to the directory of the configuration; empty lines and
+    /// lines that start with `#` are ignored. Requests without exactly one `Authorization: Bearer` header with one of
+    /// them get 401. The upstream gets the header too. Read at start and by SIGHUP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1), example = "tokens.lst", extend("x-default" = "no authentication"))]
     pub tokens: Option<String>,
     /// Its place among routes for the same requests. Two routes without one must not want the same.
     #[serde(skip)]
     pub precedence: Option<Box<Precedence>>,
-    /// Group in metrics. Routes with the same group are counted together.
+    /// Group in metrics, 1 to 128 printable characters, not `other`. Routes with the same group are counted together.
+    /// Above 1,000 groups, further ones count as `other`. A group without routes or requests makes room, at most once a
+    /// minute, and starts at 0 again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(example = &"checkout", extend("x-default" = "name of the backend"))]
     pub metrics_group: Option<String>,

@@ -8,26 +8,27 @@ use weir_document::{Problem, Time};
 
 use super::bounds::check_time;
 
-/// Timeouts of clients and upstreams. Their resolution is 100 ms: a timeout expires up to 200 ms late and never
-/// early.
+/// Timeouts of clients and upstreams, more than 0 and at most 30 days. Their resolution is 100 ms: a timeout expires up
+/// to 200 ms late and never early.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Timeouts {
-    /// Time from the first byte of a request to the end of its headers.
+    /// Time from the first byte of a request to the end of its headers (408). Also the time for a TLS handshake.
     pub head: Time,
-    /// Time without progress while reading a request or response body.
+    /// Time without progress while reading a request body (408) or a response body, which is then cut.
     pub body: Time,
-    /// Time without progress while writing to a client or an upstream.
+    /// Time without progress while writing to a client, which is then disconnected, or to an upstream (504).
     pub write: Time,
-    /// Time to connect to an upstream.
+    /// Time to connect to an upstream, and the same again for the TLS handshake. Then the next endpoint is tried
+    /// (finally 504).
     pub connect: Time,
-    /// Time from the complete request to the response headers.
+    /// Time from the complete request, or an interim response, to complete response headers (504).
     pub response: Time,
     /// Idle time of a client connection between two requests.
     pub idle: Time,
-    /// Idle time of an upstream connection between two requests.
+    /// Idle time of an upstream connection between two requests. Keep it below the idle timeout of the upstream.
     pub upstream_idle: Time,
-    /// Time without data in either direction of an upgraded connection.
+    /// Time without data in either direction of an upgraded connection, or of TLS passthrough.
     pub upgraded: Time,
 }
 

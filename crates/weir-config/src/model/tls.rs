@@ -28,7 +28,7 @@ pub struct Tls {
     /// unknown one.
     #[schemars(length(min = 1), example = "shop.pem")]
     pub certificate: String,
-    /// Private key of the certificate.
+    /// Private key of the certificate, without a password: ECDSA (P-256, P-384, P-521), Ed25519 or RSA.
     #[schemars(length(min = 1), example = "shop.key")]
     pub key: String,
     /// OCSP response for the certificate (DER), stapled for clients that request it.
@@ -40,11 +40,14 @@ pub struct Tls {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(inner(regex(pattern = HOST_OR_ANY)), example = json!(["shop.example"]), extend("x-default" = ["*"]))]
     pub hosts: Vec<String>,
-    /// More certificates, each for the names in it.
+    /// More certificates, each for the names in it; `*.example.org` covers one label. A name can have one certificate
+    /// per key type: a client gets the first that it can verify, ECDSA before Ed25519 before RSA. Of two of one type,
+    /// the first is used.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(example = json!([{ "certificate": "blog.pem", "key": "blog.key" }]))]
     pub certificates: Vec<CertificateFiles>,
-    /// CA certificates that must have signed the client certificates.
+    /// CA certificates that must have signed the client certificates, which must not be expired. Otherwise the
+    /// handshake fails.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1), example = "partners.pem", extend("x-default" = "no client certificates"))]
     pub client_ca: Option<String>,
@@ -52,7 +55,8 @@ pub struct Tls {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(example = &"optional", extend("x-default" = "`required`"))]
     pub client_auth: Option<ClientAuth>,
-    /// Reject clients that send no server name (SNI), or one without a certificate.
+    /// Reject clients that send no server name (SNI), or one without a certificate (cause `unknown_name`, alert
+    /// `access_denied`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schemars(example = true, extend("x-default" = false))]
     pub strict_sni: bool,
@@ -60,15 +64,16 @@ pub struct Tls {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(example = json!([1.3]), extend("x-default" = [1.2, 1.3]))]
     pub versions: Vec<TlsVersion>,
-    /// Enabled cipher suites in order of preference, by IANA or OpenSSL name.
+    /// Enabled cipher suites in order of preference, by IANA or OpenSSL name. Each enabled version needs one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(example = json!(["TLS_AES_128_GCM_SHA256"]), extend("x-default" = "all, AES-128-GCM first"))]
     pub ciphers: Vec<String>,
-    /// Enabled key exchange groups; the client's preference decides.
+    /// Enabled key exchange groups: `X25519`, `P-256`, `P-384`, `X25519MLKEM768`. The client's preference decides. A
+    /// client without a key share for its first common group gets a HelloRetryRequest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(example = json!(["X25519", "P-256"]), extend("x-default" = "all"))]
     pub curves: Vec<String>,
-    /// Session tickets, for resumption.
+    /// Session tickets, for resumption; `off` turns it off.
     #[serde(default, skip_serializing_if = "Tickets::is_default")]
     #[schemars(example = json!({ "lifetime": "1h" }), extend("x-default" = { "lifetime": "12h" }))]
     pub tickets: Tickets,
@@ -102,7 +107,7 @@ pub struct CertificateFiles {
     /// Certificate with its chain.
     #[schemars(length(min = 1), example = "blog.pem")]
     pub certificate: String,
-    /// Private key of the certificate.
+    /// Private key of the certificate, without a password: ECDSA (P-256, P-384, P-521), Ed25519 or RSA.
     #[schemars(length(min = 1), example = "blog.key")]
     pub key: String,
     /// OCSP response for the certificate (DER).
@@ -157,27 +162,31 @@ pub enum Tickets {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TicketKeys {
-    /// File of ticket keys that several gateways share, one base64 key per line. The first key encrypts; all keys
-    /// decrypt. Without a file, keys are random and rotate by themselves.
+    /// File of ticket keys that several gateways share: one base64 key of 32 to 128 bytes per line, at most 16; empty
+    /// lines and lines that start with `#` are ignored. The first key encrypts; all keys decrypt. Without a file, keys
+    /// are random; a key encrypts for half of `lifetime`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1), example = "tickets.keys", extend("x-default" = "random keys"))]
     pub file: Option<String>,
-    /// Lifetime of a ticket, 1s to 7 days.
+    /// Lifetime of a ticket, 1s to 7 days. Resumption does not check the client certificate again, so it also limits
+    /// how long an expired one is accepted.
     pub lifetime: Time,
 }
 
-/// TLS settings for connections to endpoints. Files are PEM; paths are relative to the directory of the
-/// configuration.
+/// TLS settings for connections to endpoints: TLS 1.2 and 1.3, ALPN `http/1.1`, with session resumption. Files are PEM;
+/// paths are relative to the directory of the configuration. A change of a file or field uses new connections and
+/// sessions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend("dependentRequired" = { "certificate": ["key"], "key": ["certificate"] }))]
 #[serde(deny_unknown_fields, default)]
 pub struct BackendTls {
-    /// CA certificates that must have signed the certificate of the endpoint.
+    /// CA certificates that must have signed the certificate of the endpoint. Default: `SSL_CERT_FILE` and
+    /// `SSL_CERT_DIR`, else those of the distribution, read at start and by SIGHUP.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1), example = "internal.pem", extend("x-default" = "those of the system"))]
     pub ca: Option<String>,
-    /// Server name (SNI) that the gateway sends and checks in the certificate. If not set, it sends none and checks
-    /// the IP address of the endpoint.
+    /// Server name (SNI) that the gateway sends and checks in the certificate. If not set, it sends none and checks the
+    /// IP address of the endpoint. Required for host names and Unix sockets.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(example = "web.internal", extend("x-default" = "none; the IP address is checked"))]
     pub sni: Option<String>,
@@ -185,7 +194,7 @@ pub struct BackendTls {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1), example = "gateway.pem")]
     pub certificate: Option<String>,
-    /// Private key of the certificate.
+    /// Private key of the certificate, without a password: ECDSA (P-256, P-384, P-521), Ed25519 or RSA.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1), example = "gateway.key")]
     pub key: Option<String>,
@@ -197,10 +206,10 @@ pub struct BackendTls {
 #[serde(deny_unknown_fields)]
 pub struct Passthrough {
     /// Server names, exact or `*.suffix` (at least one label before the suffix). `*` matches all other clients,
-    /// including those without a server name.
+    /// including those without a server name. The most specific entry applies.
     #[schemars(length(min = 1), inner(regex(pattern = HOST_OR_ANY)), example = json!(["bank.example", "*.vault.example"]))]
     pub hosts: Vec<String>,
-    /// Name of the backend.
+    /// Name of the backend, which must not have `tls`. `limits.upstream_connections` applies to its connections.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(example = &"sealed")]
     pub backend: Option<String>,

@@ -8,8 +8,10 @@ use weir_http::{is_hop_by_hop, is_plain_name};
 
 use super::forms::{TOKEN, is_token};
 
-/// Trailers that pass, by name. All others are dropped: a server may take a trailer for a field that was checked, changed
-/// or removed in the head.
+/// Trailers to forward in chunked bodies, by name. All others are dropped: a server may take a trailer for a header
+/// that was checked, changed or removed. Trailers that the route sets or removes as headers are dropped too, and
+/// digests such as `Content-Digest` if the gateway compresses the body. Names that frame, route or authenticate a
+/// message, forwarding headers, `Cookie` and `X-Weir-Error` cannot be listed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Trailers {

@@ -118,24 +118,26 @@ pub(super) fn append(backends: &BTreeMap<String, BackendStats>, text: &mut Expos
     family("weir_upstream_retries_total", "counter", "Retries of requests.", &|stats| stats.retries);
     let help = "Retries not sent because limits.retries was reached.";
     family("weir_upstream_retries_over_budget_total", "counter", help, &|stats| stats.retries_over_budget);
-    family("weir_upstream_endpoints", "gauge", "Endpoints of the backend.", &|stats| stats.endpoints);
+    let help = "Endpoints of the backend; for host names, their addresses.";
+    family("weir_upstream_endpoints", "gauge", help, &|stats| stats.endpoints);
     let help = "Endpoints that are ejected or fail health checks.";
     family("weir_upstream_endpoints_out", "gauge", help, &|stats| stats.endpoints_out);
-    let help = "Requests in flight at endpoints.";
+    let help = "Requests in flight at endpoints, including tunnels.";
     family("weir_upstream_requests_in_flight", "gauge", help, &|stats| stats.requests_in_flight);
     family("weir_health_checks_total", "counter", "Health checks sent to endpoints.", &|stats| stats.checks);
     let help = "Failed health checks of endpoints.";
     family("weir_health_check_failures_total", "counter", help, &|stats| stats.check_failures);
-    let help = "Ejections of endpoints because of errors.";
+    let help = "Ejections of endpoints because of errors, in a row or by their share.";
     family("weir_upstream_ejections_total", "counter", help, &|stats| stats.ejections);
     let help = "Ejections of endpoints because of their error share.";
     family("weir_upstream_ejections_by_share_total", "counter", help, &|stats| stats.ejections_by_share);
     let help = "Requests sent to an ejected or unhealthy endpoint because all endpoints were.";
     family("weir_upstream_panics_total", "counter", help, &|stats| stats.panics);
-    let help = "Requests rejected because a limit of the backend was reached.";
+    let help =
+        "Requests rejected because a limit of the backend was reached and no slot became free in time.";
     family("weir_upstream_overflows_total", "counter", help, &|stats| stats.overflows);
-    let help = "Requests pending in the queue of the backend.";
+    let help = "Requests pending in the queue of the backend (limits.pending).";
     family("weir_upstream_pending", "gauge", help, &|stats| stats.pending);
-    let help = "Times that a request waited in the queue of the backend.";
+    let help = "Times that a request waited in the queue of the backend, with any outcome.";
     family("weir_upstream_waits_total", "counter", help, &|stats| stats.waits);
 }

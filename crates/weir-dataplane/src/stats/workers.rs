@@ -41,11 +41,14 @@ impl Stats {
                 text.sample(name, &[("worker", &position.to_string())], value(worker));
             }
         };
-        let help = "Open client connections of the worker.";
+        let help = "Open client connections of the worker. Once a worker would have more than 1.25 times the mean, \
+                    new connections go to the worker with the fewest.";
         family("weir_worker_connections_open", help, &|worker| worker.connections_open);
-        let help = "Version of the configuration that is active in the worker.";
+        let help = "Version of the configuration that is active in the worker; equal in all workers once a change \
+                    has taken effect.";
         family("weir_worker_table_version", help, &|worker| worker.table_version);
-        text.family("weir_worker_lag_seconds", "gauge", "Last delay of the worker's event loop.");
+        let help = "Last delay of the worker's event loop, measured every 100 ms.";
+        text.family("weir_worker_lag_seconds", "gauge", help);
         for (position, worker) in self.workers.iter().enumerate() {
             let seconds = worker.lag_ns as f64 / 1e9;
             text.sample("weir_worker_lag_seconds", &[("worker", &position.to_string())], seconds);

@@ -1,4 +1,4 @@
-//! The flow against simulated peers in virtual time: every figure is exact or follows from theory.
+//! Tests the flow against simulated peers in virtual time: every value is exact or follows from theory.
 
 use hdrhistogram::Histogram;
 use weir_results::{Requests, new_histogram};
@@ -12,13 +12,13 @@ const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
 const S: u64 = 1_000_000_000;
 
-/// A load against a peer that takes `service` for each request; `None` never answers.
+/// A load against a peer that needs `service` for each request; `None` never responds.
 struct Sim<F> {
     flow: Flow,
     now_ns: u64,
     answers_ns: Vec<Option<u64>>,
     service: F,
-    /// How late the simulated generator wakes up for what its timer announced.
+    /// How late the simulated generator wakes up for a timer.
     oversleep_ns: u64,
     sent: u64,
 }
@@ -90,7 +90,7 @@ fn histogram(values_ns: impl IntoIterator<Item = u64>) -> Histogram<u64> {
     histogram
 }
 
-/// What must hold of every report.
+/// Checks the invariants of every report.
 fn check(report: &FlowReport) {
     for books in [&report.warmup, &report.sustained] {
         let requests = &books.requests;
@@ -113,7 +113,7 @@ fn check(report: &FlowReport) {
 }
 
 #[test]
-fn a_closed_loop_sends_when_answered() {
+fn a_closed_loop_sends_after_each_response() {
     let timeline = Timeline::new(7 * S, 0, Some(S), 10 * S);
     let report = Sim::new(Source::closed(0, 1, None), timeline, 10 * S, 2, |_| Some(100 * US)).run();
     check(&report);
@@ -137,22 +137,22 @@ fn an_open_loop_below_capacity_measures_the_service_time() {
 }
 
 #[test]
-fn a_long_overload_shows_what_the_peer_carries() {
-    // One connection carries 500/s of 1,000/s, and the time-out is a tenth of the phase: the head of the queue is
+fn a_long_overload_measures_the_capacity_of_the_peer() {
+    // One connection carries 500/s of 1,000/s, and the time-out is a tenth of the phase. The head of the queue is
     // always about to expire.
     let timeline = Timeline::new(S, 0, Some(10 * S), S);
     let report = Sim::new(open(1_000.0, Spacing::Even, 1), timeline, S, 1, |_| Some(2 * MS)).run();
     check(&report);
     let requests = &report.sustained.requests;
     assert_eq!(requests.timed_out, 0, "{requests:?}");
-    // Capacity over the phase, and what the queue of the last time-out's length gets in the drain.
+    // The capacity over the phase, and the part of the queue that completes in the drain.
     assert!((5_000..=5_500).contains(&requests.completed), "{requests:?}");
     assert_eq!(requests.dropped, requests.scheduled - requests.completed);
 }
 
 #[test]
-fn a_slow_answer_alone_is_never_hopeless() {
-    // Responses take 0.9 of the time-out and nothing queues: each is sent, and each is answered in time.
+fn slow_responses_without_a_queue_drop_nothing() {
+    // Responses take 0.9 of the time-out and nothing queues: all requests are sent and complete in time.
     let timeline = Timeline::new(S, 0, Some(10 * S), S);
     let report = Sim::new(open(10.0, Spacing::Even, 1), timeline, S, 16, |_| Some(900 * MS)).run();
     check(&report);
@@ -160,7 +160,7 @@ fn a_slow_answer_alone_is_never_hopeless() {
 }
 
 #[test]
-fn a_queue_is_measured_from_the_intended_start() {
+fn latency_includes_the_queue_from_the_intended_start() {
     // One connection carries 500/s of 1,000/s: arrival i waits for i requests of 2 ms, due every 1 ms.
     let timeline = Timeline::new(S, 0, Some(3 * S), 10 * S);
     let report = Sim::new(open(1_000.0, Spacing::Even, 1), timeline, 10 * S, 1, |_| Some(2 * MS)).run();
@@ -170,20 +170,20 @@ fn a_queue_is_measured_from_the_intended_start() {
     assert_eq!(latency(&report), histogram((0..3_000).map(|i| i * MS + 2 * MS)));
     assert_eq!(open.connection_wait, histogram((0..3_000).map(|i| i * MS)));
     assert_eq!(open.service_time, histogram((0..3_000).map(|_| 2 * MS)));
-    // The generator was never late by itself: all lateness is wait for the connection.
+    // The generator itself was never late: all lateness is wait for the connection.
     assert_eq!(open.lateness, open.connection_wait);
     let in_phase: u64 = report.intervals.iter().filter(|i| i.span.sustained).map(|i| i.completed).sum();
     assert_eq!(in_phase, 1_499);
 }
 
 #[test]
-fn a_generator_that_oversleeps_says_so_and_hides_nothing() {
+fn a_late_generator_reports_its_lateness_and_the_full_latency() {
     let timeline = Timeline::new(S, 0, Some(S), S);
     let mut sim = Sim::new(open(100.0, Spacing::Even, 1), timeline, S, 4, |_| Some(MS));
     sim.oversleep_ns = 70 * US;
     let report = sim.run();
     check(&report);
-    // The first is due at the start itself, which nobody sleeps for.
+    // The first arrival is due at the start itself, without a sleep.
     let late = |i: u64| if i == 0 { 0 } else { 70 * US };
     let lateness = &report.open.as_ref().unwrap().lateness;
     assert_eq!(*lateness, histogram((0..100).map(late)));
@@ -192,7 +192,7 @@ fn a_generator_that_oversleeps_says_so_and_hides_nothing() {
 
 #[test]
 fn a_single_server_queue_agrees_with_theory() {
-    // M/M/1 at 70 % load: the mean time in the system is 1 / (mu - lambda), its p90 is ln(10) times that.
+    // M/M/1 at 70 % load: the mean time in the system is 1 / (mu - lambda), and its p90 is ln(10) times that.
     let (lambda, mu) = (700.0, 1_000.0);
     let timeline = Timeline::new(S, 10 * S, Some(600 * S), 10 * S);
     let service = |index| {
@@ -215,9 +215,9 @@ fn a_single_server_queue_agrees_with_theory() {
 }
 
 #[test]
-fn overload_is_dropped_and_timed_out_by_the_books() {
+fn overload_counts_as_dropped_and_timed_out() {
     let timeline = Timeline::new(S, 0, Some(2 * S), 100 * MS);
-    // The peer carries 500/s of 1,000/s, and now and then it stalls for longer than the time-out.
+    // The peer carries 500/s of 1,000/s, and sometimes stalls for longer than the time-out.
     let service = |index| Some(if index % 97 == 96 { 150 * MS } else { 2 * MS });
     let report = Sim::new(open(1_000.0, Spacing::Even, 1), timeline, 100 * MS, 1, service).run();
     check(&report);
@@ -249,13 +249,13 @@ fn requests_belong_to_the_phase_of_their_intended_start() {
     assert_eq!((report.warmup.requests.completed, report.sustained.requests.completed), (1_000, 1_000));
     let seen: Vec<_> =
         report.intervals.iter().map(|i| (i.span.sustained, i.sent, i.completed, i.sustained.len())).collect();
-    // An answer that is due at the very border counts after it.
+    // A response that is due exactly at the boundary counts after it.
     assert_eq!(seen, [(false, 1_000, 950, 0), (true, 1_000, 1_000, 950), (false, 0, 50, 50)]);
 }
 
 #[test]
-fn a_warm_up_that_is_put_off_moves_the_phase_and_changes_nothing_else() {
-    // The second worker is kept from its processor while the word comes, and beyond where the phase was to start.
+fn an_extended_warm_up_only_moves_the_phase() {
+    // The second worker has no CPU while the extension is announced, and until after the original start of the phase.
     for oversleep_ns in [0, 45 * MS] {
         let timeline = Timeline::new(S, 100 * MS, Some(S), S);
         let warm_up = WarmUp::new(S, 100 * MS, 300 * MS, 1).unwrap();
@@ -298,7 +298,7 @@ fn a_count_of_requests_is_kept_exactly() {
             check(&report);
             assert_eq!(report.sustained.requests.completed, left);
             assert!(report.warmup.requests.completed > 0);
-            // The phase ends when the last is answered, 3 at a time.
+            // The phase ends when the last request completes, 3 at a time.
             let took_ns = report.timeline.end_ns - report.timeline.sustain_ns;
             assert!(took_ns.abs_diff(left.div_ceil(3) * MS) <= MS, "{took_ns}");
             scheduled += report.sustained.requests.scheduled;
@@ -320,7 +320,7 @@ fn a_count_of_requests_is_kept_exactly() {
 }
 
 #[test]
-fn every_place_of_a_closed_loop_replays_a_session_and_an_open_loop_walks_through_it() {
+fn closed_loop_slots_each_replay_a_session_and_an_open_loop_replays_it_once() {
     let timeline = Timeline::new(S, 0, Some(S), S);
     let flow = |source: Source| {
         let mut flow = Flow::new(source, timeline, S, 2).with_replay(true);
@@ -357,7 +357,7 @@ fn every_place_of_a_closed_loop_replays_a_session_and_an_open_loop_walks_through
 }
 
 #[test]
-fn a_count_is_given_up_where_nothing_ever_connects() {
+fn a_count_is_given_up_if_nothing_ever_connects() {
     let timeline = Timeline::new(S, 0, None, S);
     let mut flow = Flow::new(Source::closed(0, 1, Some(10)), timeline, S, 2);
     let mut now_ns = S;
@@ -374,13 +374,13 @@ fn a_count_is_given_up_where_nothing_ever_connects() {
 }
 
 #[test]
-fn an_early_end_leaves_requests_in_flight_and_the_books_balanced() {
+fn an_early_end_leaves_requests_in_flight_and_balanced_counts() {
     let timeline = Timeline::new(S, 0, Some(100 * S), 10 * S);
     let mut sim = Sim::new(open(1_000.0, Spacing::Even, 1), timeline, 10 * S, 2, |_| Some(8 * MS));
     while sim.now_ns < 3 * S {
         sim.turn();
     }
-    // Workers look for an early end at every tick, also when it is there.
+    // Workers check for an early end at every tick.
     while sim.turn() {
         sim.flow.cut(3 * S + 500 * MS, 100 * MS);
     }
@@ -409,7 +409,7 @@ fn bytes_belong_to_the_interval_of_their_turn() {
 }
 
 #[test]
-fn a_request_that_met_a_dead_connection_goes_out_on_the_next() {
+fn a_request_on_a_dead_connection_is_sent_on_another() {
     for source in [Source::closed(0, 1, None), open(1_000.0, Spacing::Even, 1)] {
         let is_open = source.is_open();
         let timeline = Timeline::new(S, 0, Some(S), S);
@@ -430,7 +430,7 @@ fn a_request_that_met_a_dead_connection_goes_out_on_the_next() {
 }
 
 #[test]
-fn an_answer_after_its_time_out_is_no_answer_but_keeps_the_connection() {
+fn a_response_after_the_time_out_does_not_count_but_keeps_the_connection() {
     let timeline = Timeline::new(S, 0, Some(S), S);
     let mut flow = Flow::new(open(10.0, Spacing::Even, 1), timeline, 5 * MS, 1);
     flow.connected(0, S);
@@ -447,7 +447,7 @@ fn an_answer_after_its_time_out_is_no_answer_but_keeps_the_connection() {
 }
 
 #[test]
-fn a_pause_comes_after_each_answer_and_not_before_the_first_request() {
+fn a_pause_follows_each_response_and_never_precedes_the_first_request() {
     let timeline = Timeline::new(S, 0, Some(S), S);
     let mut sim = Sim::new(Source::closed(0, 1, None), timeline, S, 0, |_| Some(2 * MS));
     let think = crate::pacing::think::Think::new(1, "8ms".parse().unwrap());
@@ -458,14 +458,14 @@ fn a_pause_comes_after_each_answer_and_not_before_the_first_request() {
     sim.answers_ns = vec![None; 3];
     let report = sim.run();
     check(&report);
-    // Three places, each with a request every 10 ms, the first at once.
+    // Three slots, each with a request every 10 ms, starting at once.
     assert_eq!(report.sustained.requests.completed, 300);
     assert_eq!(latency(&report), histogram((0..300).map(|_| 2 * MS)));
     assert!(report.in_flight.sum <= report.in_flight.count * 3);
 }
 
 #[test]
-fn an_answer_counts_from_when_it_came_not_from_when_it_was_read() {
+fn latency_ends_when_the_response_arrives_not_when_it_is_read() {
     let timeline = Timeline::new(S, 0, Some(S), S);
     let mut flow = Flow::new(open(1_000.0, Spacing::Even, 1), timeline, S, 2);
     flow.connected(0, S);
@@ -479,7 +479,7 @@ fn an_answer_counts_from_when_it_came_not_from_when_it_was_read() {
 }
 
 #[test]
-fn a_request_that_was_not_processed_is_sent_once_to_the_books() {
+fn a_request_that_was_not_processed_counts_as_sent_once() {
     let timeline = Timeline::new(S, 0, Some(S), S);
     let mut flow = Flow::new(Source::closed(0, 1, Some(1)), timeline, S, 2);
     flow.connected(0, S);
@@ -496,12 +496,12 @@ fn a_request_that_was_not_processed_is_sent_once_to_the_books() {
     check(&report);
     let once = Requests { scheduled: 1, sent: 1, completed: 1, ..Requests::default() };
     assert_eq!((report.sustained.requests, report.sustained.errors.goaway), (once, 0));
-    // From the first start on: what the goodbye cost belongs to it.
+    // From the first start: the time that GOAWAY cost is part of the latency.
     assert_eq!(latency(&report), histogram([3 * MS]));
 }
 
 #[test]
-fn wake_ups_are_told_ahead_and_each_arrival_once() {
+fn wake_ups_are_announced_ahead_and_cover_each_arrival_once() {
     let timeline = Timeline::new(S, 0, Some(S), S);
     let mut flow = Flow::new(open(1_000.0, Spacing::Even, 1), timeline, S, 2);
     let mut covered_ns = S - 1;
@@ -511,14 +511,14 @@ fn wake_ups_are_told_ahead_and_each_arrival_once() {
     })
     .collect();
     assert_eq!(ahead, (0..1_000).map(|i| S + i * MS).collect::<Vec<_>>());
-    // Two arrivals at once are covered by one wake-up.
+    // One wake-up covers two arrivals at the same time.
     let mut flow = Flow::new(open(1_000.0, Spacing::Even, 1), timeline, S, 2);
     assert_eq!(flow.next_arrival_after_ns(S + 1_500 * US), Some(S + 2 * MS));
 }
 
-/// Any order of events, of which each seed gives another, leaves balanced books that agree with a plain count.
+/// Any order of events leaves balanced counts that agree with a plain count. Each seed gives another order.
 #[test]
-fn the_books_balance_in_every_order_of_events() {
+fn counts_balance_in_every_order_of_events() {
     for seed in 0..400 {
         let mut random = (0u64..).map(|index| hash(seed, index));
         let mut draw = |below: u64| random.next().unwrap() % below;
@@ -559,7 +559,7 @@ fn the_books_balance_in_every_order_of_events() {
                     is_up[slot] = true;
                     flow.connected(slot, now_ns);
                 }
-                // The peer says goodbye, and has not processed what it was sent.
+                // The peer sends GOAWAY and has not processed the request.
                 (8, true, _) => {
                     is_up[slot] = false;
                     flow.not_processed(slot);
@@ -591,7 +591,7 @@ fn the_books_balance_in_every_order_of_events() {
         check(&report);
         let mut whole = report.warmup.requests;
         whole.add(&report.sustained.requests);
-        // An arrival that was sent again was sent once, and one that nobody took in the end has failed.
+        // A resent arrival counts as sent once; one that no peer processed has failed.
         let left = report.warmup.errors.goaway + report.sustained.errors.goaway;
         assert_eq!((whole.sent, whole.failed), (sent.len() as u64, failed + left), "seed {seed}");
         assert!(whole.completed <= answered && answered <= whole.completed + whole.timed_out, "seed {seed}");

@@ -1,10 +1,10 @@
-//! When a place of a closed loop may not send: while it thinks, and before and after its time of use.
+//! Times at which a slot of a closed loop must not send: think times, and times outside its period of use.
 
 use crate::pacing::think::Think;
 use crate::spec::ShardSpec;
 use crate::timeline::Timeline;
 
-/// A worker among those of all machines.
+/// The index of a worker among those of all machines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seat {
     pub(crate) worker: u32,
@@ -12,7 +12,7 @@ pub(crate) struct Seat {
     pub(crate) shard: ShardSpec,
 }
 
-/// The pauses of one worker's places.
+/// The pauses of one worker's slots.
 #[derive(Debug, Default)]
 pub(crate) struct Pauses {
     think: Option<Thinking>,
@@ -26,12 +26,12 @@ struct Thinking {
     places: Vec<Thinker>,
 }
 
-/// One place.
+/// The state of one slot.
 #[derive(Clone, Copy, Debug, Default)]
 struct Thinker {
-    /// Requests that have ended so far: there is no think time before the first.
+    /// Requests that have ended so far: the first one has no think time.
     requests: u64,
-    /// The end of its think time, whatever happens to its connection meanwhile.
+    /// The end of its think time; lost connections do not change it.
     until_ns: u64,
 }
 
@@ -41,25 +41,25 @@ pub(crate) struct Ramp {
     pub(crate) from: u32,
     pub(crate) to: u32,
     pub(crate) seat: Seat,
-    /// Places on each connection.
+    /// Slots per connection.
     pub(crate) streams: u32,
 }
 
 impl Seat {
-    /// The number among the workers of all machines of what has the number `local` at this one.
+    /// Converts the local number `local` of this worker to a number over all machines.
     fn number(self, local: u64) -> u64 {
         self.shard.number(local * u64::from(self.workers) + u64::from(self.worker))
     }
 }
 
 impl Pauses {
-    /// Pauses of the `slots` places of a worker.
+    /// Pauses of the `slots` slots of a worker.
     pub(crate) fn new(think: Option<Think>, ramp: Option<Ramp>, seat: Seat, slots: usize) -> Self {
         let think = think.map(|think| Thinking { think, seat, places: vec![Thinker::default(); slots] });
         Self { think, ramp }
     }
 
-    /// The request of a place has ended, answered or not.
+    /// The request of a slot has ended, with or without a response.
     #[inline]
     pub(crate) fn resolved(&mut self, slot: usize, now_ns: u64) {
         if let Some(think) = &mut self.think {
@@ -67,7 +67,7 @@ impl Pauses {
         }
     }
 
-    /// The end of the pause of a place that is up and has no request at `now_ns`.
+    /// The end of the pause of a slot that is up and has no request at `now_ns`.
     #[inline]
     pub(crate) fn until_ns(&self, slot: usize, now_ns: u64, timeline: &Timeline) -> u64 {
         let begins_ns = self.begins_ns(slot, timeline);
@@ -75,13 +75,13 @@ impl Pauses {
         now_ns.max(begins_ns).max(thinks_ns)
     }
 
-    /// When a place comes into use.
+    /// The start of the slot's period of use.
     #[inline]
     pub(crate) fn begins_ns(&self, slot: usize, timeline: &Timeline) -> u64 {
         self.ramp.map_or(0, |ramp| ramp.begins_ns(slot, timeline))
     }
 
-    /// When a place goes out of use.
+    /// The end of the slot's period of use.
     #[inline]
     pub(crate) fn ends_ns(&self, slot: usize, timeline: &Timeline) -> u64 {
         self.ramp.map_or(u64::MAX, |ramp| ramp.ends_ns(slot, timeline))
@@ -98,7 +98,7 @@ impl Thinking {
 }
 
 impl Ramp {
-    /// When the place comes into use.
+    /// The start of the slot's period of use.
     fn begins_ns(&self, slot: usize, timeline: &Timeline) -> u64 {
         match self.number(slot) {
             number if number < u64::from(self.from) => 0,
@@ -113,12 +113,12 @@ impl Ramp {
         }
     }
 
-    /// The place's connection in the order of all workers' connections.
+    /// The index of the slot's connection among the connections of all workers.
     fn number(&self, slot: usize) -> u64 {
         self.seat.number(slot as u64 / u64::from(self.streams))
     }
 
-    /// When the number of connections is `number`.
+    /// The time at which the number of connections is `number`.
     fn reached_ns(&self, number: u64, timeline: &Timeline) -> u64 {
         let length_ns = timeline.end_ns.saturating_sub(timeline.sustain_ns) as f64;
         let share =
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_come_and_go_evenly_over_the_phase() {
+    fn connections_open_and_close_evenly_over_the_phase() {
         let timeline = Timeline::new(0, S, Some(10 * S), S);
         let up = Ramp { from: 2, to: 12, seat: seat(1, 2), streams: 1 };
         // Worker 1 of 2 has the connections 1, 3, 5, ...
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn machines_go_through_a_ramp_in_turn_as_the_workers_of_one_do() {
+    fn machines_share_a_ramp_like_the_workers_of_one_machine() {
         let timeline = Timeline::new(0, S, Some(10 * S), S);
         for (from, to) in [(2, 13), (13, 2)] {
             let times = |shards: u32, workers: u32| {
@@ -177,19 +177,19 @@ mod tests {
     }
 
     #[test]
-    fn thinking_takes_its_time_but_not_before_the_first_request() {
+    fn think_times_follow_responses_but_never_precede_the_first_request() {
         let timeline = Timeline::new(0, 0, Some(S), S);
         let think = Think::new(1, "7ns".parse().unwrap());
         let mut pauses = Pauses::new(Some(think), None, seat(0, 1), 2);
         assert_eq!([0, 1].map(|slot| pauses.until_ns(slot, 100, &timeline)), [100, 100]);
         pauses.resolved(0, 100);
         assert_eq!([0, 1].map(|slot| pauses.until_ns(slot, 100, &timeline)), [107, 100]);
-        // A connection that is lost and reopened meanwhile does not start a new think time.
+        // A reconnect meanwhile does not start a new think time.
         assert_eq!([105, 107, 110].map(|now_ns| pauses.until_ns(0, now_ns, &timeline)), [107, 107, 110]);
     }
 
     #[test]
-    fn the_same_place_thinks_differently_on_each_machine() {
+    fn think_times_of_a_slot_differ_between_machines() {
         let timeline = Timeline::new(0, 0, Some(S), S);
         let mut drawn = std::collections::BTreeSet::new();
         for index in 0..3 {

@@ -1,8 +1,8 @@
-//! When arrivals are due: a pure function of (seed, index), the same however many workers share it.
+//! Due times of arrivals: a pure function of (seed, index), the same for any number of workers.
 //!
-//! Arrivals come at a rate of one by unit time, a random or an even gap after each other, and that time is then bent
-//! into the load's own by the inverse of its integrated rate. So a ramp or a burst changes how dense they are and
-//! nothing else: mapped back they are the same Poisson process.
+//! Arrivals have a rate of one per unit of time, with random or even gaps. The inverse of the load's integrated rate
+//! then maps this time to the load's own. So a ramp or a burst only changes the density: mapped back, arrivals are the
+//! same Poisson process.
 
 use crate::spec::{ShardSpec, Spacing};
 
@@ -15,7 +15,7 @@ mod spacing;
 use profile::Piece;
 pub use profile::{NEVER_NS, Profile};
 
-/// Separates the seeds of shards from each other, and from that of the whole load.
+/// Separates the seeds of shards from each other and from the whole load.
 const SHARD: u64 = 0x8f1b_bcdc_ca62_c1d6;
 
 /// An open-loop schedule: arrival `index` is due at a fixed offset from the start.
@@ -34,9 +34,9 @@ impl Schedule {
         Self { profile, gaps: Gaps { seed: hash(seed, 0), spacing, shard: ShardSpec::WHOLE } }
     }
 
-    /// The part of the schedule that one of several machines has. Its arrivals are numbered by themselves.
+    /// The part of the schedule for one of several machines, with its own numbers of arrivals.
     ///
-    /// Poisson arrivals are a stream of their own, whose gaps are `of` times as long. Evenly spaced arrivals are those
+    /// Poisson arrivals are an independent stream whose gaps are `of` times as long. Evenly spaced arrivals are those
     /// that are `index` modulo `of` of the whole schedule.
     pub fn of_shard(self, shard: ShardSpec) -> Self {
         Self { gaps: Gaps { seed: seed_of_shard(self.gaps.seed, shard), shard, ..self.gaps }, ..self }
@@ -56,8 +56,8 @@ impl Schedule {
         arrivals
     }
 
-    /// The first index due at `from_ns` or later, and the due time of the arrival `count` after it: the end of a phase
-    /// that starts at `from_ns` and holds exactly `count` arrivals.
+    /// The end of a phase that starts at `from_ns` and contains exactly `count` arrivals. Returns the first index due
+    /// at `from_ns` or later, and the due time of the arrival `count` after it.
     pub fn end_of(&self, from_ns: u64, count: u64) -> (u64, u64) {
         let mut arrivals = self.arrivals(0, 1);
         while arrivals.due_ns() < from_ns {
@@ -68,19 +68,19 @@ impl Schedule {
     }
 }
 
-/// A walk along a worker's share of a schedule.
+/// An iterator over a worker's share of a schedule.
 ///
-/// It adds up every gap of the whole schedule, including those of other workers: about 10 ns each, and all workers
-/// agree to the last digit.
+/// It adds up every gap of the whole schedule, including those of other workers. This costs about 10 ns each, and all
+/// workers get exactly the same result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Arrivals {
     gaps: Gaps,
     /// The rate, if it is constant.
     rate_per_s: f64,
-    /// A changing rate and how far it was walked; boxed to keep constant rates small.
+    /// A changing rate and the current position in it; boxed to keep constant rates small.
     bent: Option<Box<Bent>>,
     index: u64,
-    /// The gaps up to here, in mean gaps.
+    /// The sum of gaps so far, in mean gaps.
     mass: f64,
     step: u64,
 }
@@ -108,17 +108,17 @@ impl Arrivals {
         self.index
     }
 
-    /// When it is due, nanoseconds from the start of the schedule; [`NEVER_NS`] once the rate has reached zero.
+    /// The due time in nanoseconds from the start of the schedule; [`NEVER_NS`] once the rate is zero.
     #[inline]
     pub fn due_ns(&self) -> u64 {
         match &self.bent {
-            // Divided only here, so that arrivals at whole numbers are exact.
+            // The division is last, so that arrivals at whole numbers are exact.
             None => ((self.mass * 1e9 / self.rate_per_s) as u64).min(NEVER_NS),
             Some(bent) => bent.due_ns,
         }
     }
 
-    /// Goes on to the worker's next arrival.
+    /// Moves to the worker's next arrival.
     #[inline]
     pub fn advance(&mut self) {
         self.skip(self.step);
@@ -145,7 +145,7 @@ impl Arrivals {
 }
 
 impl Bent {
-    // A function of its own, so that constant rates do not pay for it.
+    // A separate function, so that constant rates do not pay for it.
     #[inline(never)]
     fn go_to(&mut self, mass: f64) {
         self.due_ns = self.profile.due_ns(&mut self.piece, mass);
@@ -153,7 +153,7 @@ impl Bent {
 }
 
 impl Gaps {
-    /// The gap before the first arrival, in mean gaps of all shards together, as below.
+    /// The gap before the first arrival, in mean gaps of all shards.
     fn first(&self) -> f64 {
         match self.spacing {
             Spacing::Even => self.even(0),
@@ -161,7 +161,7 @@ impl Gaps {
         }
     }
 
-    /// All gaps up to evenly spaced arrival `index`.
+    /// The sum of all gaps up to the evenly spaced arrival `index`.
     fn even(&self, index: u64) -> f64 {
         self.shard.number(index) as f64
     }
@@ -172,12 +172,12 @@ impl Gaps {
     }
 }
 
-/// The seed of what each machine draws for itself; the only machine of a load has the load's own.
+/// The seed of a machine's own random numbers. The only machine of a load uses the load's seed.
 pub(crate) fn seed_of_shard(seed: u64, shard: ShardSpec) -> u64 {
     if shard.is_whole() { seed } else { hash(seed ^ SHARD, shard.index.into()) }
 }
 
-/// An exponentially distributed number of mean 1 that depends only on its arguments.
+/// An exponentially distributed number with mean 1 that depends only on its arguments.
 pub(crate) fn exponential(seed: u64, index: u64) -> f64 {
     // 53 random bits make a number above 0 and up to 1, so that its logarithm is finite: at most 37.
     let uniform = ((hash(seed, index) >> 11) + 1) as f64 / (1u64 << 53) as f64;
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn workers_share_one_schedule_to_the_digit() {
+    fn workers_share_one_schedule_exactly() {
         for spacing in [Spacing::Poisson, Spacing::Even] {
             let schedule = Schedule::new(7, 12_345.6, spacing);
             let alone = due(&schedule, 0, 1, 3_000);
@@ -278,9 +278,9 @@ mod tests {
         assert_ne!(of(5), of(6));
     }
 
-    /// A run of the past can be repeated, so a seed gives the same arrivals in every version.
+    /// A seed gives the same arrivals in every version, so that an old run can be repeated.
     #[test]
-    fn a_seed_gives_the_same_schedule_for_good() {
+    fn a_seed_gives_the_same_schedule_in_every_version() {
         let check = |profile: Profile, spacing, expected: [u64; 5]| {
             let all = due(&Schedule::new(42, profile, spacing), 0, 1, 5);
             assert_eq!(all.into_iter().map(|(_, due_ns)| due_ns).collect::<Vec<_>>(), expected);
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_phase_by_count_holds_exactly_that_many() {
+    fn a_phase_by_count_has_exactly_that_many_arrivals() {
         for spacing in [Spacing::Poisson, Spacing::Even] {
             let schedule = Schedule::new(9, 5_000.0, spacing);
             let (end_index, end_ns) = schedule.end_of(500_000_000, 1_000);

@@ -1,4 +1,4 @@
-//! Where arrivals come from: a schedule independent of responses, or connections that have been answered.
+//! Sources of arrivals: a schedule independent of responses, or free connections.
 
 use std::collections::VecDeque;
 
@@ -9,13 +9,13 @@ use crate::timeline::Timeline;
 /// A request to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Arrival {
-    /// Its number over all machines that share the load.
+    /// Its index over all machines that share the load.
     pub(crate) index: u64,
-    /// The request to send, as [`crate::request::RequestSource::choose`] takes it: its index, unless its place replays
-    /// a recorded session.
+    /// The request to send, as an argument of [`crate::request::RequestSource::choose`]. It is the index, unless its
+    /// slot replays a recorded session.
     pub(crate) pick: u64,
     pub(crate) intended_ns: u64,
-    /// Whether the books contain it already: it was handed out before, and could not be sent or was not processed.
+    /// Whether it is already counted: it was handed out before, and was not sent or not processed.
     pub(crate) is_again: bool,
     /// Whether it was sent before and the peer reported that it was not processed.
     pub(crate) was_sent: bool,
@@ -44,16 +44,16 @@ enum Model {
         /// Requests left of the sustained phase's count; `None` without a count.
         left: Option<u64>,
     },
-    /// Waiting arrivals are only the distance between two cursors, so memory does not grow with a backlog.
+    /// Waiting arrivals are only the distance between two cursors, so a backlog needs no memory.
     Open {
         /// The next arrival to be sent or dropped.
         head: Arrivals,
-        /// The first arrival that was not due at the last look.
+        /// The first arrival that was not due at the last check.
         due: Arrivals,
         /// The first arrival for which no alarm has been set.
         ahead: Arrivals,
         step: u64,
-        /// The first index beyond the schedule.
+        /// The first index after the end of the schedule.
         end_index: u64,
     },
 }
@@ -123,7 +123,7 @@ impl Source {
         }
     }
 
-    /// Returns an arrival of which nothing could be sent; it goes before all others.
+    /// Returns an arrival that was not sent; it is handed out next.
     pub(crate) fn give_back(&mut self, arrival: Arrival) {
         self.returned.push_back(arrival);
     }
@@ -144,8 +144,8 @@ impl Source {
         }
     }
 
-    /// When the first arrival after `covered_ns` is due, up to which alarms are set; `None` if there are no more, or in
-    /// a closed loop.
+    /// Due time of the first arrival after `covered_ns`, the time up to which alarms are set. `None` if there are no
+    /// more, or in a closed loop.
     pub(crate) fn next_after(&mut self, covered_ns: u64, timeline: &Timeline) -> Option<u64> {
         let Model::Open { head, ahead, end_index, .. } = &mut self.model else { return None };
         if ahead.index() < head.index() {
@@ -182,7 +182,7 @@ impl Source {
         }
     }
 
-    /// Whether a closed loop's count is used up and nothing of it must be sent again.
+    /// Whether a closed loop's count is used up and no arrival must be sent again.
     pub(crate) fn is_used_up(&self) -> bool {
         matches!(self.model, Model::Closed { left: Some(0), .. }) && self.returned.is_empty()
     }

@@ -20,7 +20,7 @@ impl Think {
         Self { pause, seed: hash(seed ^ STREAM, 0) }
     }
 
-    /// The think time after response `number` of `slot`, which is numbered over all workers.
+    /// The think time after response `number` of `slot`. Slots are numbered over all workers.
     pub fn draw_ns(&self, slot: u64, number: u64) -> u64 {
         match self.pause {
             Pause::Const(time) => time.as_ns(),
@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_depend_on_seed_slot_and_number_alone() {
+    fn pauses_depend_only_on_seed_slot_and_number() {
         let of = |seed, slot, number| Think::new(seed, "exp:1ms".parse().unwrap()).draw_ns(slot, number);
         assert_eq!(of(1, 2, 3), of(1, 2, 3));
         let drawn = [of(1, 2, 3), of(2, 2, 3), of(1, 3, 3), of(1, 2, 4), of(1, 3, 2)];
@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn exponential_pauses_have_their_mean_and_spread() {
+    fn exponential_pauses_have_the_expected_mean_and_spread() {
         let think = Think::new(9, "exp:1ms".parse().unwrap());
         let drawn: Vec<f64> =
             (0..400).flat_map(|slot| (0..500).map(move |n| think.draw_ns(slot, n) as f64 / 1e6)).collect();

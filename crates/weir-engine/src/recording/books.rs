@@ -1,4 +1,4 @@
-//! The books: every scheduled request ends in exactly one column.
+//! Request counts: every scheduled request ends in exactly one column.
 
 use std::io::{self, ErrorKind};
 
@@ -20,15 +20,15 @@ pub(crate) enum Cause {
     Refused,
     /// The peer reset the connection.
     Reset,
-    /// The peer closed before the response was whole.
+    /// The peer closed before the response was complete.
     Closed,
-    /// The response was not HTTP, or ambiguous.
+    /// The response was malformed or ambiguous.
     Parse,
     /// The response head was larger than the limit.
     TooLarge,
     /// A TLS handshake or record failed.
     Tls,
-    /// The peer does not speak HTTP/2, or broke its rules.
+    /// The peer does not support HTTP/2, or violated it.
     Http2,
     /// The peer refused the stream.
     RefusedStream,
@@ -39,7 +39,7 @@ pub(crate) enum Cause {
 }
 
 impl Cause {
-    /// The cause of a broken connection, by the system's error.
+    /// The cause of a broken connection, from the system's error.
     pub(crate) fn of_broken(error: &io::Error) -> Self {
         match error.kind() {
             ErrorKind::BrokenPipe | ErrorKind::UnexpectedEof => Cause::Closed,
@@ -48,12 +48,12 @@ impl Cause {
     }
 }
 
-/// The books of one phase.
+/// The counts of one phase.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Books {
     pub(crate) requests: Requests,
     pub(crate) errors: Errors,
-    /// Sent requests that may or may not have arrived.
+    /// Sent requests that the peer may or may not have received.
     pub(crate) uncertain: u64,
     /// Completed responses by status code.
     status: StatusCounts,
@@ -70,13 +70,13 @@ impl Default for StatusCounts {
 }
 
 impl Books {
-    /// The status of a complete response; codes have three digits.
+    /// Counts the status of a complete response; codes have three digits.
     #[inline]
     pub(crate) fn complete(&mut self, status: u16) {
         self.status.0[usize::from(status)] += 1;
     }
 
-    /// Adds the books of another worker.
+    /// Adds the counts of another worker.
     pub(crate) fn add(&mut self, other: &Books) {
         self.requests.add(&other.requests);
         self.errors.add(&other.errors);
@@ -84,7 +84,7 @@ impl Books {
         self.status.0.iter_mut().zip(other.status.0.iter()).for_each(|(sum, count)| *sum += count);
     }
 
-    /// Status codes that were seen, with their counts.
+    /// The status codes with counts above zero.
     pub(crate) fn by_status(&self) -> impl Iterator<Item = (u16, u64)> {
         (0..).zip(self.status.0.iter().copied()).filter(|&(_, count)| count > 0)
     }

@@ -1,4 +1,4 @@
-//! What a worker records: counts and latencies per interval, distributions over the phase.
+//! A worker's records: counts and latencies per interval, distributions over the phase.
 
 use hdrhistogram::Histogram;
 use weir_results::new_histogram;
@@ -14,9 +14,9 @@ pub(crate) struct Interval {
     pub(crate) completed: u64,
     pub(crate) unexpected: u64,
     pub(crate) lost: u64,
-    /// Of the lost ones, those that were sent and not answered in time.
+    /// Lost requests that were sent and timed out.
     pub(crate) timed_out: u64,
-    /// Of the lost ones, those that were never sent.
+    /// Lost requests that were never sent.
     pub(crate) dropped: u64,
     pub(crate) bytes_sent: u64,
     pub(crate) bytes_received: u64,
@@ -34,10 +34,10 @@ pub(crate) struct OpenTimes {
     pub(crate) connection_wait: Histogram<u64>,
 }
 
-/// The intended and the actual time of a send, nanoseconds on the monotonic clock.
+/// The intended and the actual time of a send, in nanoseconds on the monotonic clock.
 pub(crate) type Send = (u64, u64);
 
-/// The most sends that are kept.
+/// Maximum number of sends that are kept.
 const SENDS_MAX: usize = 1_000_000;
 
 /// Records one worker's load. Every time is an argument; it has no clock.
@@ -46,13 +46,13 @@ pub(crate) struct Recorder {
     current: Interval,
     finished: Vec<Interval>,
     open: Option<OpenTimes>,
-    /// Intended and actual times of sends in the phase, if they were asked for.
+    /// Intended and actual times of sends in the phase, if enabled.
     sends: Option<Vec<Send>>,
-    /// Requests of the phase that did not wait for a connection: recorded in one go at the end.
+    /// Requests of the phase that did not wait for a connection; they are recorded together at the end.
     waited_for_none: u64,
 }
 
-/// Why no whole response counts for a request.
+/// Why a request has no complete response that counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Loss {
     Failed,
@@ -108,7 +108,7 @@ impl Recorder {
         }
     }
 
-    /// The warm-up is extended, and with it the interval that was to end with it.
+    /// Extends the warm-up, and with it the interval that was to end with it.
     pub(crate) fn put_off(&mut self, timeline: &Timeline) {
         let span = &mut self.current.span;
         if !span.sustained {
@@ -116,7 +116,7 @@ impl Recorder {
         }
     }
 
-    /// The end of the phase has moved: the current interval must not extend beyond it.
+    /// The end of the phase has moved: the current interval must end there.
     pub(crate) fn cut(&mut self, end_ns: u64) {
         let span = &mut self.current.span;
         span.end_ns = span.end_ns.min(end_ns.max(span.start_ns));
@@ -180,8 +180,8 @@ impl Recorder {
         self.current.bytes_received += bytes as u64;
     }
 
-    /// Ends the record at `now_ns`: the last interval, and the distributions of an open loop. A drain without any event
-    /// is not an interval.
+    /// Closes the record at `now_ns`: the last interval, and the distributions of an open loop. A drain without any
+    /// event is not an interval.
     pub(crate) fn finish(mut self, now_ns: u64, timeline: &Timeline) -> (Vec<Interval>, Option<OpenTimes>) {
         self.current.span.end_ns = self.current.span.end_ns.min(now_ns.max(self.current.span.start_ns));
         if self.current.span.start_ns < timeline.end_ns || self.current.has_something() {
@@ -267,7 +267,7 @@ impl OpenTimes {
     }
 }
 
-/// Adds histograms of the same fixed bounds, without loss.
+/// Adds histograms with the same fixed range, without loss.
 pub(crate) fn add_histogram(sum: &mut Histogram<u64>, other: &Histogram<u64>) {
     sum.add(other).expect("histograms of the same bounds add up");
 }
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_lost_between_intervals_and_empty_ones_are_kept() {
+    fn every_event_is_in_an_interval_and_empty_intervals_are_kept() {
         let timeline = Timeline::new(0, S, Some(3 * S), S);
         let mut recorder = Recorder::new(&timeline, false);
         recorder.completed(completed(Phase::Warmup, 500));
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drain_is_an_interval_only_where_something_happened() {
+    fn a_drain_without_events_is_not_an_interval() {
         let timeline = Timeline::new(0, 0, Some(S), S);
         for answers in 0..2 {
             let mut recorder = Recorder::new(&timeline, false);
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_sustained_phase_of_an_open_loop_has_lateness() {
+    fn lateness_exists_only_in_the_sustained_phase_of_an_open_loop() {
         let timeline = Timeline::new(0, S, Some(S), S);
         let mut recorder = Recorder::new(&timeline, true);
         recorder.sent(Phase::Warmup, 5, 0);

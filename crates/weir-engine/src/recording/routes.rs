@@ -1,4 +1,4 @@
-//! Books and latencies per route, over the sustained phase.
+//! Counts and latencies per route, over the sustained phase.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::spec::status_class;
 /// Classes of status codes, from 1xx to 5xx.
 const CLASSES: usize = 5;
 
-/// One worker's routes.
+/// One worker's counts per route.
 #[derive(Clone, Debug)]
 pub(crate) struct Routes {
     source: RequestSource,
@@ -26,13 +26,13 @@ struct RouteBooks {
 }
 
 impl Routes {
-    /// Empty books for the routes of a source; `None` if there is only one, whose books are the load's.
+    /// Empty counts for the routes of a source; `None` for a single route, whose counts equal the load's.
     pub(crate) fn new(source: &RequestSource) -> Option<Self> {
         let routes = source.routes().len();
         (routes > 1).then(|| Self { source: source.clone(), books: vec![RouteBooks::default(); routes] })
     }
 
-    /// The books of the route of the request that `pick` chooses.
+    /// The counts of the route of the request that `pick` selects.
     #[inline]
     pub(crate) fn requests(&mut self, pick: u64) -> &mut Requests {
         &mut self.of(pick).requests
@@ -47,7 +47,7 @@ impl Routes {
         times.record(latency_ns.min(HISTOGRAM_HIGH_NS)).expect("a histogram grows up to its greatest value");
     }
 
-    /// Adds the books of another worker.
+    /// Adds the counts of another worker.
     pub(crate) fn add(&mut self, other: &Self) {
         for (sum, other) in self.books.iter_mut().zip(&other.books) {
             sum.requests.add(&other.requests);
@@ -90,7 +90,7 @@ impl RouteBooks {
     }
 }
 
-/// A histogram that resizes: most routes never see a latency of an hour.
+/// A histogram that resizes: most routes never have a latency of an hour.
 fn small_histogram() -> Hdr<u64> {
     let mut histogram = Hdr::new_with_bounds(
         weir_results::HISTOGRAM_LOW_NS,
@@ -108,7 +108,7 @@ mod tests {
     use crate::spec::{LoadSpec, RequestSpec};
 
     #[test]
-    fn latencies_of_a_route_are_kept_as_they_are_up_to_an_hour() {
+    fn latencies_of_a_route_are_recorded_up_to_an_hour() {
         let requests = ["/a", "/b"].map(|path| RequestSpec {
             path: path.into(),
             headers: vec![("Host".into(), "a".into())],

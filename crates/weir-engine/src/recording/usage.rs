@@ -1,8 +1,8 @@
-//! What a worker's thread uses in the sustained phase, from the kernel's accounting.
+//! CPU use of a worker's thread in the sustained phase, from the kernel's accounting.
 
 use weir_io::{thread_cpu_ns, thread_runqueue_ns};
 
-/// What the thread used in the sustained phase: the difference of two readings of the kernel's accounting.
+/// Use of the thread in the sustained phase: the difference of two readings.
 #[derive(Debug, Default)]
 pub(crate) struct PhaseUsage {
     begin: Option<Look>,

@@ -1,4 +1,4 @@
-//! Rendering before the clock starts: requests laid one behind the other into one piece of memory.
+//! Renders requests before the clock starts, into one contiguous buffer.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
@@ -18,46 +18,46 @@ use crate::EngineError;
 use crate::error::not_base64;
 use crate::spec::{Body, ChecksSpec, LoadSpec, REQUESTS_MAX, RequestSpec, TOKEN_FIELD, invalid};
 
-/// Most bytes of all requests together as they are kept.
+/// Maximum size of all rendered requests together.
 const REQUESTS_BYTES_MAX: u64 = 1024 * 1024 * 1024;
-/// Up to this size of all requests, their variants that close the connection are rendered too; beyond it they are
-/// put together when they are sent.
+/// Up to this total size, the variants that close the connection are rendered in advance. Above it, they are rendered
+/// on demand.
 const CLOSING_BYTES_MAX: usize = 1024 * 1024;
-/// Most files to pick from.
+/// Maximum number of files to pick from.
 const PICK_FILES_MAX: usize = 16;
-/// The number of checks where there are none.
+/// Index that means no checks.
 pub(super) const NO_CHECKS: u32 = u32::MAX;
 
-/// Takes requests one by one.
+/// Adds requests one by one.
 pub(super) struct Builder {
     bytes: Vec<u8>,
     parts: Vec<Part>,
     entries: Vec<Entry>,
     weights: Vec<f64>,
-    /// The requests in the order in which they were given, the same ones again and again.
+    /// The requests in the given order, including repeated ones.
     order: Vec<u32>,
     values: Values,
     ranges: HashMap<(u64, u64), u32>,
     lists: HashMap<String, u32>,
-    /// By list: which positions its lines are known to fit.
+    /// By list: the positions in a request that its lines are known to fit.
     fits: Vec<Vec<Position>>,
     checks: Vec<Checks>,
     checks_by_spec: HashMap<ChecksSpec, u32>,
     routes: Routes,
-    /// By a hash of what is sent: the first static request of a file that sends it. Two that share a hash and differ
-    /// are both kept.
+    /// By a hash of the rendered bytes: the first static request of a file with these bytes. Different requests with
+    /// the same hash are both kept.
     merged: HashMap<u64, u32>,
     hasher: RandomState,
-    /// Of the request that is being laid down.
+    /// The request that is being rendered.
     draft: Draft,
 }
 
 #[derive(Clone, Copy, Default)]
 struct Draft {
-    /// Where in `bytes` the literal begins that no part has taken yet.
+    /// Start in `bytes` of the literal that does not belong to a part yet.
     literal_start: usize,
     occurrences: u32,
-    /// Whether there is anything to render anew.
+    /// Whether the request has parts that are rendered each time.
     is_template: bool,
 }
 
@@ -85,7 +85,7 @@ impl Builder {
         }
     }
 
-    /// Lays a valid request down.
+    /// Adds a valid request.
     pub(super) fn push(&mut self, spec: &RequestSpec) -> Result<(), EngineError> {
         self.check_size(spec)?;
         let (bytes_start, parts_start) = (self.bytes.len(), self.parts.len());
@@ -131,7 +131,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Lays a valid request down, or gives its weight to an earlier one that is the same in all but that.
+    /// Adds a valid request, or adds its weight to an earlier one that is otherwise equal.
     pub(super) fn push_or_merge(&mut self, spec: &RequestSpec) -> Result<(), EngineError> {
         let (request, bytes_start) = (self.entries.len(), self.bytes.len());
         if request == REQUESTS_MAX {
@@ -159,13 +159,13 @@ impl Builder {
         Ok(())
     }
 
-    /// All of a static request but its weight.
+    /// All of a static request except its weight.
     fn identity(&self, request: usize) -> (&[u8], u32, u16) {
         let entry = &self.entries[request];
         (&self.bytes[entry.start as usize..entry.end as usize], entry.checks, entry.route)
     }
 
-    /// The end of it, when at least one request was laid down; `is_recorded` keeps the order.
+    /// Completes the source, which needs at least one request; `is_recorded` keeps the order.
     pub(super) fn finish(mut self, is_https: bool, is_recorded: bool) -> Shared {
         let closing = self.closing();
         self.bytes.shrink_to_fit();
@@ -189,7 +189,7 @@ impl Builder {
         }
     }
 
-    /// Renders the variants that close the connection, where they are not too large; gives where each is.
+    /// Renders the variants that close the connection, if they are not too large. Returns their positions.
     fn closing(&mut self) -> Vec<(u32, u32)> {
         if self.bytes.len() > CLOSING_BYTES_MAX || self.entries.iter().all(|entry| !entry.is_static) {
             return Vec::new();
@@ -207,7 +207,7 @@ impl Builder {
         closing
     }
 
-    /// Lays down the end of the head and the body; gives where the head's fields end, among bytes and parts.
+    /// Adds the end of the head and the body. Returns where the header fields end, in bytes and in parts.
     fn body(&mut self, spec: &RequestSpec) -> Result<(usize, usize), EngineError> {
         let (pieces, decoded) = match &spec.body {
             Body::Text(text) => (pieces(text, Position::Body)?, Vec::new()),
@@ -230,7 +230,7 @@ impl Builder {
         self.end_literal();
         let head_end = (self.bytes.len(), self.parts.len());
         self.literal("\r\n");
-        // So that the body is what follows one part.
+        // Ends the literal, so that the body starts after a part.
         self.end_literal();
         self.bytes.extend_from_slice(&decoded);
         pieces.into_iter().try_for_each(|piece| self.piece(piece, Position::Body))?;
@@ -255,7 +255,7 @@ impl Builder {
         self.draft.is_template = true;
     }
 
-    /// A domain or a token: of a single one it is known which it will be.
+    /// Adds a domain or a token. A single one is a literal.
     fn turn(&mut self, part: Part) {
         let lines = if part == Part::Domain { &self.values.domains } else { &self.values.tokens };
         match lines.len() {
@@ -295,7 +295,7 @@ impl Builder {
         Ok(())
     }
 
-    /// The number of the list of a file's lines, which all may stand at this position.
+    /// The index of the list of a file's lines, all of which must be valid at this position.
     fn list(&mut self, file: &str, position: Position) -> Result<u32, EngineError> {
         let wrong = |what: &str, remedy: String| {
             invalid(position.field(), format!("`{{pick:{file}}}`: {what}"), remedy)
@@ -327,7 +327,7 @@ impl Builder {
         Ok(list)
     }
 
-    /// The number of these checks; the same are kept once.
+    /// The index of these checks; equal checks are stored once.
     fn checks(&mut self, spec: &ChecksSpec) -> u32 {
         if let Some(&number) = self.checks_by_spec.get(spec) {
             return number;
@@ -343,7 +343,7 @@ impl Builder {
         number
     }
 
-    /// Refuses what would not fit, so that 32 bits are enough for places.
+    /// Rejects requests that are too large, so that 32 bits are enough for positions.
     fn check_size(&self, spec: &RequestSpec) -> Result<(), EngineError> {
         let (Body::Text(body) | Body::Base64(body)) = &spec.body;
         let fields: usize = spec.headers.iter().map(|(name, value)| name.len() + value.len() + 4).sum();
@@ -361,7 +361,7 @@ fn pieces(text: &str, position: Position) -> Result<Vec<Piece<'_>>, EngineError>
     parse(text, position).map_err(|problem| EngineError::Invalid(problem.at(position.field())))
 }
 
-/// Methods that are expected to have a body say so even when it is empty (RFC 9110, 8.6).
+/// Methods that usually have a body send Content-Length even if it is empty (RFC 9110, 8.6).
 fn wants_length(method: &str) -> bool {
     matches!(method, "POST" | "PUT" | "PATCH")
 }

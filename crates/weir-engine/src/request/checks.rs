@@ -1,4 +1,4 @@
-//! Checks on answers, judged while the answers come in.
+//! Checks of responses, evaluated while responses arrive.
 
 use std::fmt;
 
@@ -7,10 +7,10 @@ use weir_document::Size;
 use super::search::TextSearch;
 use crate::spec::{ChecksSpec, StatusPattern};
 
-/// Most characters of an expected text that stand in the report of a failure.
+/// Maximum length of an expected text in a failure report.
 const SHOWN_MAX: usize = 60;
 
-/// What an answer must be, prepared.
+/// Prepared conditions of a response.
 #[derive(Clone, Debug)]
 pub(crate) struct Checks {
     status: Vec<StatusPattern>,
@@ -20,17 +20,17 @@ pub(crate) struct Checks {
     body_contains: Option<(TextSearch, String)>,
 }
 
-/// What was seen of an answer so far. It holds no bytes of it.
+/// The state of the checks of a response. It stores no bytes of the response.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CheckState {
-    /// Bit n is set when the nth field was there as it must be.
+    /// Bit n is set if the nth field was present with an expected value.
     fields_seen: u64,
-    /// How much of the text that the body must contain its last bytes are.
+    /// Length of the prefix of the expected body text that ends the bytes so far.
     matched: usize,
 }
 
-/// The first check that failed. Its text tells what was expected and never what came, so that there are no more
-/// texts than checks.
+/// The first check that failed. Its text contains the expectation and never the received value, so that there are at
+/// most as many texts as checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CheckFailed<'a>(&'a str);
 
@@ -41,14 +41,14 @@ struct FieldCheck {
     failed: String,
 }
 
-/// Whether a status is unexpected where nothing is checked.
+/// Whether a status is unexpected without checks.
 #[inline]
 pub(crate) fn default_is_unexpected(status: u16) -> bool {
     status >= 400
 }
 
 impl Checks {
-    /// Prepares valid checks; `None` where nothing is to be checked.
+    /// Prepares valid checks; `None` if there are none.
     pub(crate) fn new(spec: &ChecksSpec) -> Option<Self> {
         if *spec == ChecksSpec::default() {
             return None;
@@ -76,13 +76,13 @@ impl Checks {
         })
     }
 
-    /// Whether [`CheckState::field`] wants to hear of the answer's fields.
+    /// Whether [`CheckState::field`] needs the response's header fields.
     #[inline]
     pub(crate) fn wants_fields(&self) -> bool {
         !self.fields.is_empty()
     }
 
-    /// Whether [`CheckState::body`] wants to hear of the body's bytes; their number is enough for the rest.
+    /// Whether [`CheckState::body`] needs the body's bytes; otherwise their number is enough.
     #[inline]
     pub(crate) fn wants_body(&self) -> bool {
         self.body_contains.is_some()
@@ -90,7 +90,7 @@ impl Checks {
 }
 
 impl CheckState {
-    /// Takes a field of the answer's head.
+    /// Checks a header field of the response.
     pub(crate) fn field(&mut self, checks: &Checks, name: &[u8], value: &[u8]) {
         for (bit, check) in checks.fields.iter().enumerate() {
             let is_there = name.eq_ignore_ascii_case(check.name.as_bytes())
@@ -99,14 +99,14 @@ impl CheckState {
         }
     }
 
-    /// Takes the next bytes of the answer's body, without its framing.
+    /// Checks the next bytes of the response body, without framing.
     pub(crate) fn body(&mut self, checks: &Checks, bytes: &[u8]) {
         if let Some((search, _)) = &checks.body_contains {
             self.matched = search.feed(self.matched, bytes);
         }
     }
 
-    /// Judges a whole answer, and is ready for the next one.
+    /// Judges a complete response and resets the state.
     ///
     /// # Errors
     /// With the first check that failed.
@@ -124,7 +124,7 @@ impl CheckState {
         if !is_right {
             return Err(CheckFailed(&checks.status_failed));
         }
-        // The number of ones at the end is that of the first field that was not seen.
+        // The number of trailing ones is the index of the first field that is missing.
         if let Some(check) = checks.fields.get(fields_seen.trailing_ones() as usize) {
             return Err(CheckFailed(&check.failed));
         }
@@ -146,7 +146,7 @@ fn joined(status: &[StatusPattern]) -> String {
     status.iter().map(StatusPattern::to_string).collect::<Vec<_>>().join(" or ")
 }
 
-/// A text as it stands in reports: not long, and on one line.
+/// A text for reports: short and on one line.
 fn shown(text: &str) -> String {
     let mut shown: String = text.chars().take(SHOWN_MAX).flat_map(char::escape_debug).collect();
     if text.chars().nth(SHOWN_MAX).is_some() {
@@ -170,7 +170,7 @@ mod tests {
         }
     }
 
-    /// Judges an answer with two fields and this body, which comes in one piece and byte by byte.
+    /// Judges a response with two fields and this body, in one piece and byte by byte.
     #[track_caller]
     fn check(spec: &ChecksSpec, status: u16, body: &str, expected: Result<(), &str>) {
         let checks = Checks::new(spec).unwrap();
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_leaves_nothing_behind_for_the_next() {
+    fn the_state_is_reset_after_each_response() {
         let checks = Checks::new(&spec(&[], &[("a", "")], None, Some("xy"))).unwrap();
         let mut state = CheckState::default();
         state.field(&checks, b"a", b"");
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_check_is_nothing_and_reports_are_short() {
+    fn empty_checks_are_none_and_reports_are_short() {
         assert!(Checks::new(&ChecksSpec::default()).is_none());
         let long = "x".repeat(10_000);
         let checks = Checks::new(&spec(&[], &[], None, Some(&long))).unwrap();

@@ -1,8 +1,8 @@
-//! Which request of a mix an arrival sends: a pure function of (seed, index), at the same cost for any mix.
+//! Chooses a request of a mix for each arrival: a pure function of (seed, index), at the same cost for any mix.
 
 use crate::pacing::schedule::hash;
 
-/// Sets the choice of a request apart from the gaps, which are drawn from the same seed.
+/// Separates the choice of requests from gaps, which use the same seed.
 const CHOICE: u64 = 0x5851_f42d_4c95_7f2d;
 
 /// The choice among requests: by their weights, or in an order.
@@ -10,22 +10,22 @@ const CHOICE: u64 = 0x5851_f42d_4c95_7f2d;
 pub(crate) struct Choice {
     seed: u64,
     count: u32,
-    /// Empty where all weigh the same.
+    /// Empty if all weights are equal.
     columns: Vec<Column>,
-    /// The requests one after the other; empty where they are drawn.
+    /// The order of requests; empty if they are random.
     order: Vec<u32>,
 }
 
-/// A column of an alias table (Vose 1991): each has the same share, and is split between two requests.
+/// A column of an alias table (Vose 1991). All columns have the same share, and each is split between two requests.
 #[derive(Clone, Copy, Debug)]
 struct Column {
-    /// The part of the column, in 2^-32, that is its own request's; the rest is the other's.
+    /// The share of the column, in 2^-32, of its own request; the other request has the rest.
     own: u32,
     other: u32,
 }
 
 impl Choice {
-    /// A choice among as many requests as there are weights, which are above 0 and finite.
+    /// A weighted choice among requests; weights are above 0 and finite.
     pub(crate) fn new(seed: u64, weights: &[f64]) -> Self {
         debug_assert!(
             !weights.is_empty() && weights.iter().all(|weight| *weight > 0.0 && weight.is_finite())
@@ -35,7 +35,7 @@ impl Choice {
         Self { seed: seed ^ CHOICE, count: weights.len() as u32, columns, order: Vec::new() }
     }
 
-    /// Requests one after the other, and then from the first again.
+    /// Requests in order, repeated from the first.
     pub(crate) fn in_order(order: Vec<u32>) -> Self {
         debug_assert!(!order.is_empty());
         Self { seed: 0, count: order.len() as u32, columns: Vec::new(), order }
@@ -50,8 +50,8 @@ impl Choice {
         if !self.order.is_empty() {
             return self.order[(index % u64::from(self.count)) as usize];
         }
-        // The high half of the product spreads a 64-bit number over the columns without bias to speak of, and
-        // what is below it tells where in the column it fell.
+        // The high half of the product selects the column with negligible bias. The low half selects the part of the
+        // column.
         let product = u128::from(hash(self.seed, index)) * u128::from(self.count);
         let (column, within) = ((product >> 64) as u32, (product as u64 >> 32) as u32);
         match self.columns.get(column as usize) {
@@ -62,13 +62,13 @@ impl Choice {
 }
 
 fn columns(weights: &[f64]) -> Vec<Column> {
-    // Divided by the greatest first, so that no sum of finite weights is infinite.
+    // Divides by the maximum first, so that a sum of finite weights is never infinite.
     let greatest = weights.iter().copied().fold(0.0, f64::max);
     let mean = weights.iter().map(|weight| weight / greatest).sum::<f64>() / weights.len() as f64;
     let mut shares: Vec<f64> = weights.iter().map(|weight| weight / greatest / mean).collect();
     let (mut small, mut large): (Vec<u32>, Vec<u32>) =
         (0..weights.len() as u32).partition(|&request| shares[request as usize] < 1.0);
-    // What rounding leaves over at the end is a whole column, which its own request fills.
+    // Columns that remain after rounding belong to their own request.
     let mut columns: Vec<Column> =
         (0..weights.len() as u32).map(|request| Column { own: u32::MAX, other: request }).collect();
     while let (Some(&little), Some(&much)) = (small.last(), large.last()) {
@@ -88,8 +88,8 @@ fn columns(weights: &[f64]) -> Vec<Column> {
 mod tests {
     use super::*;
 
-    /// Counts a million choices and compares each with its weight, within four standard deviations; the seed is
-    /// fixed, so this holds or does not.
+    /// Counts a million choices and compares each with its weight, within four standard deviations. The seed is fixed,
+    /// so the result is reproducible.
     #[track_caller]
     fn check(weights: &[f64]) {
         let choice = Choice::new(11, weights);
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_chosen_in_proportion_to_their_weights() {
+    fn requests_are_chosen_in_proportion_to_weights() {
         check(&[1.0]);
         check(&[1.0; 8]);
         check(&[70.0, 20.0, 10.0]);
@@ -120,13 +120,13 @@ mod tests {
     }
 
     #[test]
-    fn a_weight_next_to_nothing_is_next_to_never_chosen() {
+    fn a_tiny_weight_is_almost_never_chosen() {
         let choice = Choice::new(1, &[1e-300, 1.0]);
         assert!((0..100_000).all(|index| choice.of(index) == 1));
     }
 
     #[test]
-    fn choices_depend_on_seed_and_index_alone() {
+    fn choices_depend_only_on_seed_and_index() {
         let of = |seed| {
             let choice = Choice::new(seed, &[1.0, 2.0, 3.0]);
             (0..64).map(|index| choice.of(index)).collect::<Vec<_>>()

@@ -1,4 +1,4 @@
-//! Requests as HTTP/2 sends them: fields in place of a head (RFC 9113, 8.2 and 8.3.1).
+//! Requests for HTTP/2: header fields instead of a head (RFC 9113, 8.2 and 8.3.1).
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderName, HeaderValue, Method};
 use weir_http::{is_hop_by_hop, list_contains};
 
-/// What stands before every request's text, so that pseudo-fields are places in the same bytes as all others.
+/// Prefix of every request's text, so that pseudo-fields are ranges of the same bytes as all others.
 const PREFIX: &[u8] = b":method:scheme:authority:pathhttps";
 const METHOD: Range<u32> = 0..7;
 const SCHEME: Range<u32> = 7..14;
@@ -16,10 +16,10 @@ const PATH: Range<u32> = 24..29;
 const HTTPS: Range<u32> = 29..34;
 const HTTP: Range<u32> = 29..33;
 
-/// A request for HTTP/2. It is filled anew for each request, and allocates nothing once it has grown.
+/// A request for HTTP/2. It is refilled for each request, and allocates nothing once it has grown.
 #[derive(Debug, Default)]
 pub(crate) struct Http2Request {
-    /// [`PREFIX`], then the request as HTTP/1.1 would send it, with names in lower case.
+    /// [`PREFIX`], then the request as in HTTP/1.1, with names in lower case.
     bytes: Vec<u8>,
     fields: Vec<(Range<u32>, Range<u32>)>,
     body_start: usize,
@@ -31,26 +31,26 @@ impl Http2Request {
         Self::default()
     }
 
-    /// Names and values of the fields: pseudo-fields first, names in lower case.
+    /// Names and values of the header fields: pseudo-fields first, names in lower case.
     #[inline]
     pub(crate) fn fields(&self) -> impl ExactSizeIterator<Item = (&[u8], &[u8])> + Clone {
         self.fields.iter().map(|(name, value)| (self.at(name), self.at(value)))
     }
 
-    /// The body; empty where there is none.
+    /// The body; may be empty.
     pub(crate) fn body(&self) -> &[u8] {
         &self.bytes[self.body_start..]
     }
 
-    /// The number of the request where it is the same each time, so that what is made of it can be kept.
+    /// The index of a static request, so that derived data can be cached.
     pub(crate) fn key(&self) -> Option<u32> {
         self.key
     }
 
-    /// The same as the `http` crate has it, with the body.
+    /// Converts the request to the types of the `http` crate, with the body.
     ///
     /// # Errors
-    /// If HTTP/2 cannot carry the request: its grammar of URIs is stricter than that of the request line of HTTP/1.1.
+    /// If HTTP/2 cannot carry the request: its URI grammar is stricter than the request line of HTTP/1.1.
     pub(crate) fn to_http(&self) -> Result<(http::Request<()>, Bytes), String> {
         let mut request = http::Request::new(());
         let mut uri = http::uri::Parts::default();
@@ -90,7 +90,7 @@ impl Http2Request {
         &self.bytes[place.start as usize..place.end as usize]
     }
 
-    /// Fills it with what `append` renders as HTTP/1.1, which is known to be well-formed.
+    /// Fills it with the output of `append`, which is a well-formed HTTP/1.1 request.
     pub(super) fn fill(&mut self, is_https: bool, key: Option<u32>, append: impl FnOnce(&mut Vec<u8>)) {
         self.bytes.clear();
         self.bytes.extend_from_slice(PREFIX);
@@ -103,7 +103,7 @@ impl Http2Request {
         let path_end = path_start + find(b' ', &self.bytes[path_start..]);
         self.fields.push((METHOD, range(start, method_end)));
         self.fields.push((SCHEME, if is_https { HTTPS } else { HTTP }));
-        // Where there is a Host, its value takes the place of this one; where there is none, this goes.
+        // The value of Host replaces this range; without a Host, the pseudo-field is removed.
         self.fields.push((AUTHORITY, 0..0));
         self.fields.push((PATH, range(path_start, path_end)));
         let fields_start = path_end + b" HTTP/1.1\r\n".len();
@@ -113,7 +113,7 @@ impl Http2Request {
         }
     }
 
-    /// Takes the lines of the head apart, from `at` on.
+    /// Parses the header lines from `at` on.
     fn split_fields(&mut self, mut at: usize) {
         let mut connection = None;
         while self.bytes[at] != b'\r' {
@@ -140,7 +140,7 @@ impl Http2Request {
     }
 }
 
-/// Whether HTTP/2 does not know the field: it belongs to one connection, and TE may say `trailers` alone.
+/// Whether HTTP/2 forbids the field because it belongs to one connection. TE may only be `trailers`.
 fn is_of_the_connection(name: &[u8], value: &[u8]) -> bool {
     if name == b"te" {
         return !value.eq_ignore_ascii_case(b"trailers");
@@ -148,7 +148,7 @@ fn is_of_the_connection(name: &[u8], value: &[u8]) -> bool {
     name == b"http2-settings" || str::from_utf8(name).is_ok_and(is_hop_by_hop)
 }
 
-/// The bytes from `start` to `end` without white space around, which HTTP/2 forbids in values.
+/// The range from `start` to `end` without surrounding white space, which HTTP/2 forbids in values.
 fn trim(bytes: &[u8], mut start: usize, mut end: usize) -> Range<u32> {
     while start < end && matches!(bytes[start], b' ' | b'\t') {
         start += 1;

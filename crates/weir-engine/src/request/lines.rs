@@ -1,28 +1,28 @@
-//! Lists of texts in one piece of memory: the lines of a file to pick from, domains, tokens.
+//! Lists of texts in contiguous memory: the lines of a file to pick from, domains, tokens.
 
 use std::fs::File;
 use std::io::Read as _;
 
 use super::template::Position;
 
-/// Most lines of a file to pick from.
+/// Maximum number of lines of a file to pick from.
 pub(crate) const LINES_MAX: usize = 1_000_000;
-/// Most bytes of such a file.
+/// Maximum size of such a file.
 pub(crate) const LINES_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// Texts, one after the other.
+/// A list of texts.
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
     bytes: Vec<u8>,
-    /// Where each ends; a file's size is bounded, so 32 bits do.
+    /// The end of each text; file sizes are limited, so 32 bits are enough.
     ends: Vec<u32>,
 }
 
 impl Lines {
-    /// The lines of a text, without empty ones.
+    /// The non-empty lines of a text.
     ///
     /// # Errors
-    /// With what is wrong with the file, without its name.
+    /// With the reason, without the name of the file.
     pub(crate) fn of_text(text: &[u8]) -> Result<Self, String> {
         if text.len() > LINES_BYTES_MAX {
             return Err(format!("has more than {} MiB", LINES_BYTES_MAX >> 20));
@@ -41,10 +41,10 @@ impl Lines {
         }
     }
 
-    /// The lines of a file.
+    /// The non-empty lines of a file.
     ///
     /// # Errors
-    /// As [`Lines::of_text`], or why it cannot be read.
+    /// As [`Lines::of_text`], or if the file cannot be read.
     pub(crate) fn of_file(path: &str) -> Result<Self, String> {
         let mut text = Vec::new();
         File::open(path)
@@ -68,7 +68,7 @@ impl Lines {
         &self.bytes[start..self.ends[number] as usize]
     }
 
-    /// The first line, by its number among those that are not empty, that may not stand at a position, and why.
+    /// The first line that is invalid at a position, and why. Its number counts only non-empty lines.
     pub(crate) fn fault(&self, position: Position) -> Option<(usize, &'static str)> {
         (0..self.len()).find_map(|number| Some((number, position.fault(self.line(number))?)))
     }

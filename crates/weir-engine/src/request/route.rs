@@ -1,14 +1,14 @@
-//! Routes: under which name the results of a request stand. Their number is bounded.
+//! Routes: the names under which results of requests are reported. Their number is limited.
 
 use std::collections::HashMap;
 
 use crate::spec::{ROUTE_NAME_BYTES_MAX, RequestSpec};
 
-/// Most routes with a name of their own; all further requests share [`OTHER`].
+/// Maximum number of named routes; all further requests share [`OTHER`].
 pub(crate) const ROUTES_MAX: usize = 64;
-/// The route of what is beyond [`ROUTES_MAX`].
+/// The route of requests beyond [`ROUTES_MAX`].
 pub(crate) const OTHER: &str = "other";
-/// Gives requests their routes, in the order of their appearance.
+/// Assigns routes to requests, in order of appearance.
 #[derive(Debug, Default)]
 pub(crate) struct Routes {
     names: Vec<String>,
@@ -16,7 +16,7 @@ pub(crate) struct Routes {
 }
 
 impl Routes {
-    /// The number of a request's route.
+    /// The index of a request's route.
     pub(crate) fn number(&mut self, spec: &RequestSpec) -> u16 {
         let derived;
         let name = match &spec.name {
@@ -50,11 +50,11 @@ impl Routes {
     }
 }
 
-/// `GET /users/:id`: method and path, without the query, and with what looks like an identifier replaced.
+/// `GET /users/:id`: method and path, without the query, and with identifiers replaced.
 pub(crate) fn derive(method: &str, path: &str) -> String {
     let mut name = format!("{method} ");
     let (mut start, mut is_in_braces) = (0, false);
-    // Slashes and question marks within a placeholder belong to the name of a file.
+    // Slashes and question marks within a placeholder belong to a file name.
     for (at, byte) in path.bytes().chain([b'?']).enumerate() {
         match byte {
             b'{' => is_in_braces = true,
@@ -82,7 +82,7 @@ pub(crate) fn derive(method: &str, path: &str) -> String {
     name
 }
 
-/// Numbers, hexadecimal identifiers of eight digits and more, and UUIDs.
+/// Numbers, hexadecimal identifiers of at least eight digits, and UUIDs.
 fn is_identifier(segment: &str) -> bool {
     let bytes = segment.as_bytes();
     let is_number = !bytes.is_empty() && bytes.iter().all(u8::is_ascii_digit);
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_of_one_name_share_a_route_and_there_are_not_too_many() {
+    fn requests_of_one_name_share_a_route_and_routes_are_limited() {
         let spec = |method: &str, path: &str, name: Option<&str>| RequestSpec {
             method: method.into(),
             path: path.into(),

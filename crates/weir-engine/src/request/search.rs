@@ -1,13 +1,13 @@
-//! Finding a text in a body that comes in pieces, in linear time and without keeping any of it.
+//! Finds a text in a body that arrives in pieces, in linear time and without buffering.
 
 use memchr::memmem::Finder;
 
-/// A text to find. How much of it the body's last bytes make up is all that a search has to remember.
+/// A text to find. The only state of a search is the length of the matching prefix.
 #[derive(Clone, Debug)]
 pub(crate) struct TextSearch {
     finder: Finder<'static>,
-    /// By the number of bytes that match: the longest true beginning of the text that also ends them (Knuth,
-    /// Morris, Pratt).
+    /// By the number of bytes that match: the longest proper prefix of the text that also ends them (Knuth, Morris,
+    /// Pratt).
     fallback: Vec<u32>,
 }
 
@@ -30,11 +30,11 @@ impl TextSearch {
         matched == self.finder.needle().len()
     }
 
-    /// Takes the next piece of a body of which the last `matched` bytes were the text's beginning; gives how many
-    /// are now.
+    /// Searches the next piece of a body whose last `matched` bytes are a prefix of the text. Returns the new length of
+    /// the prefix.
     pub(crate) fn feed(&self, mut matched: usize, piece: &[u8]) -> usize {
         let mut at = 0;
-        // What began in an earlier piece is followed byte by byte, until it is found or nothing is left of it.
+        // A prefix from an earlier piece is followed byte by byte, until the text is found or the prefix ends.
         while matched > 0 && at < piece.len() && !self.is_found(matched) {
             matched = self.advance(matched, piece[at]);
             at += 1;
@@ -46,12 +46,12 @@ impl TextSearch {
         if self.finder.find(rest).is_some() {
             return self.finder.needle().len();
         }
-        // Only what ends the piece can go on in the next one.
+        // Only a match at the end of the piece can continue in the next one.
         let tail = &rest[rest.len() - rest.len().min(self.finder.needle().len() - 1)..];
         tail.iter().fold(0, |matched, byte| self.advance(matched, *byte))
     }
 
-    /// How many bytes match after `byte`, where `matched` did before it and were not the whole text.
+    /// The length of the prefix after `byte`, if it was `matched` before and the text was incomplete.
     fn advance(&self, mut matched: usize, byte: u8) -> usize {
         let text = self.finder.needle();
         while matched > 0 && text[matched] != byte {
@@ -67,7 +67,7 @@ mod tests {
     use crate::pacing::schedule::hash;
 
     #[test]
-    fn texts_are_found_however_bodies_are_cut() {
+    fn texts_are_found_in_any_segmentation() {
         let check = |text: &str, body: &str| {
             let search = TextSearch::new(text);
             for first in 0..=body.len() {
@@ -89,8 +89,8 @@ mod tests {
     }
 
     #[test]
-    fn a_search_agrees_with_a_look_at_the_whole() {
-        // Short texts over two letters, so that beginnings overlap in every way.
+    fn a_search_in_pieces_agrees_with_a_search_of_the_whole() {
+        // Short texts over two letters, so that prefixes overlap in every way.
         let mut found = 0;
         for case in 0..4_000 {
             let letters = |salt: u64, count: u64| -> String {

@@ -1,22 +1,22 @@
-//! Templates: text whose placeholders are filled in anew for every request.
+//! Templates: text with placeholders that are filled in for every request.
 
 use weir_document::{Problem, nearest};
 
-/// Where a template stands: what may be there, and what a brace means that begins no placeholder.
+/// The position of a template. It decides which bytes are valid, and how a brace without a placeholder is handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Position {
-    /// In a path. A brace is no part of a URI, so one that begins no placeholder is a mistake.
+    /// In a path. A brace is not valid in a URI, so one without a placeholder is an error.
     Path,
     /// In the value of a header field.
     Value,
-    /// In a body of text.
+    /// In a text body.
     Body,
 }
 
-/// A piece of a template, in their order.
+/// A piece of a template, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Piece<'a> {
-    /// Text that stays as it is.
+    /// Constant text.
     Literal(&'a str),
     /// `{1..50}`: a whole number from `low` to `high`, both included.
     Integer { low: u64, high: u64 },
@@ -30,9 +30,9 @@ pub(crate) enum Piece<'a> {
     Pick(&'a str),
 }
 
-/// All placeholders, as they are written in errors.
+/// All placeholders, as errors show them.
 const PLACEHOLDERS: &str = "`{1..50}`, `{domain}`, `{seq}`, `{uuid}` and `{pick:FILE}`";
-/// What a word in braces is compared with, and what is proposed for it.
+/// Words that are compared with a word in braces, and the suggestion for each.
 const WORDS: [(&str, &str); 5] = [
     ("1..50", "{1..50}"),
     ("domain", "{domain}"),
@@ -42,7 +42,7 @@ const WORDS: [(&str, &str); 5] = [
 ];
 
 impl Position {
-    /// The field of the specification that stands here.
+    /// The field of the specification at this position.
     pub(crate) fn field(self) -> &'static str {
         match self {
             Self::Path => "path",
@@ -51,7 +51,7 @@ impl Position {
         }
     }
 
-    /// What these bytes have that may not be here.
+    /// The reason why these bytes are invalid here.
     pub(crate) fn fault(self, bytes: &[u8]) -> Option<&'static str> {
         let is_allowed: fn(&u8) -> bool = match self {
             Self::Path => |byte| byte.is_ascii_graphic() && *byte != b'#',
@@ -73,7 +73,7 @@ pub(crate) fn parse(text: &str, position: Position) -> Result<Vec<Piece<'_>>, Pr
     let (mut literal_start, mut at) = (0, 0);
     while let Some(open) = memchr::memchr(b'{', &text.as_bytes()[at..]).map(|found| at + found) {
         let inside_start = open + 1;
-        // A brace within a placeholder ends the search: so each byte is looked at twice at most.
+        // A brace within a placeholder ends the search, so each byte is read at most twice.
         let end =
             memchr::memchr2(b'{', b'}', &text.as_bytes()[inside_start..]).map(|found| inside_start + found);
         let inside = match end {
@@ -100,13 +100,13 @@ pub(crate) fn parse(text: &str, position: Position) -> Result<Vec<Piece<'_>>, Pr
     Ok(pieces)
 }
 
-/// Whether anything in this text would be filled in, or is a mistake.
+/// Whether this text has a placeholder or an invalid one.
 pub(crate) fn has_placeholder(text: &str) -> bool {
     parse(text, Position::Body)
         .map_or(true, |pieces| pieces.iter().any(|piece| !matches!(piece, Piece::Literal(_))))
 }
 
-/// The placeholder that is written `{inside}`; `None` where there is no such one.
+/// The placeholder `{inside}`; `None` if there is no such placeholder.
 fn placeholder(inside: &str) -> Result<Option<Piece<'_>>, Problem<()>> {
     Ok(Some(match inside {
         "seq" => Piece::Seq,
@@ -149,7 +149,7 @@ fn unknown(inside: Option<&str>) -> Problem<()> {
     let word = inside.split(':').next().unwrap_or(inside);
     let by_word = nearest(word, WORDS.iter().map(|(word, _)| *word));
     let near = WORDS.iter().find(|(candidate, _)| {
-        // A word that begins with a digit is a number or a range written in another way.
+        // A word that begins with a digit is meant as a number or a range.
         if word.starts_with(|first: char| first.is_ascii_digit()) {
             *candidate == "1..50"
         } else {
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_placeholder_stays_where_braces_are_text() {
+    fn braces_without_a_placeholder_stay_in_text() {
         for text in [
             "{",
             "}",
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_name_the_placeholder() {
+    fn errors_name_the_placeholder() {
         let known = "`{1..50}`, `{domain}`, `{seq}`, `{uuid}` and `{pick:FILE}`";
         for position in [Position::Path, Position::Value, Position::Body] {
             check("/{50..1}", position, Err("the range `{50..1}` ends before it starts | use `{1..50}`"));

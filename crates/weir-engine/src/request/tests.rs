@@ -16,7 +16,7 @@ fn spec(method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Reque
     }
 }
 
-/// A load of these requests, with two domains and whatever else is needed.
+/// A load of these requests, with two domains and other required fields.
 fn load(requests: Vec<RequestSpec>) -> LoadSpec {
     LoadSpec {
         connect: "127.0.0.1:80".into(),
@@ -36,12 +36,12 @@ fn place(index: u64, close: bool) -> Place {
 }
 
 fn http1(source: &RequestSource, request: u32, at: &Place) -> String {
-    // What was in the buffer before must not matter.
+    // The previous content of the buffer must not matter.
     let mut scratch = b"something".to_vec();
     str::from_utf8(source.http1(request, at, &mut scratch)).unwrap().to_owned()
 }
 
-/// What one request of a load looks like at index 3, kept open and closed.
+/// Renders the request of a load at index 3, for a connection that stays open and for one that closes.
 #[track_caller]
 fn check(load: &LoadSpec, expected: &str, expected_closing: &str) {
     let source = source(load);
@@ -110,7 +110,7 @@ fn one_domain_and_one_token_leave_a_request_static() {
 }
 
 #[test]
-fn static_requests_are_borrowed_and_nothing_grows_twice() {
+fn static_requests_are_borrowed_and_buffers_grow_only_once() {
     let load = load(vec![spec("GET", "/", &[], ""), spec("GET", "/{1..50}/{uuid}", &[], "{seq}")]);
     let source = source(&load);
     let mut scratch = Vec::new();
@@ -173,7 +173,7 @@ fn lines_of_files_are_picked_and_checked() {
 }
 
 #[test]
-fn requests_of_a_file_are_the_same_as_given_ones() {
+fn requests_of_a_file_equal_configured_ones() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("urls.txt");
     let name = path.display();
@@ -226,7 +226,7 @@ fn requests_of_a_file_are_the_same_as_given_ones() {
 }
 
 #[test]
-fn a_recorded_session_is_walked_in_its_order_unless_it_is_shuffled() {
+fn a_recorded_session_keeps_its_order_unless_shuffled() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s.har");
     let entry = |host: &str, path: &str| serde_json::json!({ "request": { "method": "GET", "url": format!("https://{host}{path}") } });
@@ -256,7 +256,7 @@ fn a_recorded_session_is_walked_in_its_order_unless_it_is_shuffled() {
 }
 
 #[test]
-fn a_mix_has_its_routes_checks_and_kinds_of_answers() {
+fn a_mix_has_routes_checks_and_kinds_of_responses() {
     let checks = ChecksSpec { status: vec!["2xx".parse().unwrap()], ..ChecksSpec::default() };
     let requests = vec![
         spec("GET", "/a/1", &[], ""),
@@ -276,7 +276,7 @@ fn a_mix_has_its_routes_checks_and_kinds_of_answers() {
     assert!(default_is_unexpected(404) && source.routes().len() < ROUTES_MAX && OTHER != "mine");
 }
 
-/// Requests of every shape, in an order that the seed gives.
+/// Requests of every shape, in an order that depends on the seed.
 fn shapes(seed: u64) -> RequestSpec {
     let pick = |salt: u64, of: &[&str]| of[hash(seed, salt) as usize % of.len()].to_owned();
     let header = |salt| {
@@ -307,7 +307,7 @@ fn shapes(seed: u64) -> RequestSpec {
 }
 
 #[test]
-fn what_is_rendered_parses_and_says_what_was_asked() {
+fn rendered_requests_parse_to_their_specification() {
     for seed in 0..2_000 {
         let request = shapes(seed);
         let load = LoadSpec { seed, tokens: vec!["t0".into(), "t1".into()], ..load(vec![request.clone()]) };
@@ -338,7 +338,7 @@ fn what_is_rendered_parses_and_says_what_was_asked() {
     }
 }
 
-/// The same request over HTTP/2 must say the same.
+/// Checks that the same request over HTTP/2 has the same content.
 fn check_http2(source: &RequestSource, at: &Place, load: &LoadSpec, http1: &[u8]) {
     let mut slots = FieldSlots::new();
     let head = parse_request(http1, &HeadLimits::default(), &mut slots).unwrap().unwrap();
@@ -363,7 +363,7 @@ fn check_http2(source: &RequestSource, at: &Place, load: &LoadSpec, http1: &[u8]
 }
 
 #[test]
-fn http2_leaves_out_what_belongs_to_a_connection() {
+fn http2_omits_connection_specific_fields() {
     let tls = TlsSpec { sni: Some("a".into()), ..TlsSpec::default() };
     let headers = [
         ("Keep-Alive", "5"),
@@ -398,7 +398,7 @@ fn http2_leaves_out_what_belongs_to_a_connection() {
 }
 
 #[test]
-fn what_http2_cannot_carry_is_told_before_the_load() {
+fn requests_that_http2_cannot_carry_are_rejected_before_the_load() {
     let check = |path: &str, host: &str| {
         let headers = if host.is_empty() { vec![] } else { vec![("Host".to_owned(), host.to_owned())] };
         let request = RequestSpec { path: path.into(), headers, ..RequestSpec::default() };

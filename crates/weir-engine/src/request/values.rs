@@ -1,16 +1,16 @@
-//! What placeholders stand for: pure functions of seed, arrival and place.
+//! Values of placeholders: pure functions of seed, arrival and place.
 
 use super::Place;
 use super::lines::Lines;
 use crate::pacing::schedule::hash;
 
-/// Sets what templates draw apart from gaps and choices, which are drawn from the same seed.
+/// Separates random values of templates from gaps and choices, which use the same seed.
 const DRAW: u64 = 0xd1b5_4a32_d192_ed03;
 
-/// A part of a request that is rendered anew each time.
+/// A part of a request with a value per request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// Bytes that stay as they are.
+    /// Constant bytes.
     Literal { start: u32, bytes: u32 },
     /// A whole number from one of the ranges.
     Integer { range: u32, occurrence: u32 },
@@ -22,17 +22,17 @@ pub(crate) enum Part {
     Domain,
     /// A line of one of the lists.
     Pick { list: u32, occurrence: u32 },
-    /// The token in turn.
+    /// The next token in round robin.
     Token,
-    /// The length of the body, which is all parts behind the head.
+    /// The length of the body, which is all parts after the head.
     BodyBytes,
 }
 
-/// The lists and ranges that parts draw from.
+/// The lists and ranges of random values.
 #[derive(Debug, Default)]
 pub(crate) struct Values {
     pub(crate) seed: u64,
-    /// How often the load was run before: UUIDs differ then.
+    /// How often the load was run before, so that UUIDs differ.
     pub(crate) attempt: u32,
     /// Both ends included.
     pub(crate) ranges: Vec<(u64, u64)>,
@@ -41,7 +41,7 @@ pub(crate) struct Values {
     pub(crate) tokens: Lines,
 }
 
-/// What a part is at a place.
+/// The value of a part at a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Value<'a> {
     Text(&'a [u8]),
@@ -50,7 +50,7 @@ pub(crate) enum Value<'a> {
 }
 
 impl Values {
-    /// What a part that is drawn from here is; the others are not.
+    /// The value of a part that depends on lists, ranges or the place; `None` for other parts.
     pub(crate) fn of(&self, part: Part, at: &Place) -> Option<Value<'_>> {
         Some(match part {
             Part::Integer { range, occurrence } => {
@@ -81,7 +81,7 @@ impl Values {
         })
     }
 
-    /// A number below `count`, which is 2^64 at most, without bias to speak of.
+    /// A number below `count`, which is at most 2^64, with negligible bias.
     fn below(&self, count: u128, occurrence: u32, at: &Place) -> u64 {
         ((u128::from(hash(self.seed_of(occurrence), at.index)) * count) >> 64) as u64
     }
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_go_by_the_index_and_domains_by_the_connection_where_it_has_one() {
+    fn tokens_follow_the_index_and_domains_the_connection_if_it_has_one() {
         let values = values(1);
         let of = |part, index| text(&values, part, &place(index));
         assert_eq!([of(Part::Seq, 0), of(Part::Seq, 1_234_567)], ["0", "1234567"]);
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn draws_are_uniform_and_depend_on_seed_index_and_occurrence_alone() {
+    fn values_are_uniform_and_depend_only_on_seed_index_and_occurrence() {
         let draws = 100_000;
         let check = |part, expected: &[String]| {
             let mut counts = std::collections::BTreeMap::new();
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn uuids_of_a_load_that_is_run_again_are_new() {
+    fn uuids_differ_when_a_load_is_repeated() {
         let uuid = |attempt: u32| {
             let values = Values { attempt, ..values(1) };
             text(&values, Part::Uuid { occurrence: 0 }, &place(7))

@@ -1,8 +1,8 @@
 //! Recorded sessions: HAR 1.2 (<http://www.softwareishard.com/blog/har-12-spec/>).
 //!
-//! The recorded host is mapped to the load's target, whatever the scheme; entries of other hosts are left out and
-//! counted. The recorded host is the target's own where the session has it. Else it is that of the first page: the
-//! first entry with an HTML response of class 2xx, and without one the first entry.
+//! The recorded host is mapped to the load's target, with any scheme. Entries of other hosts are left out and counted.
+//! If the session contains the target's own host, that is the recorded host. Otherwise it is the host of the first
+//! page: the first HTML response of class 2xx, or else the first entry.
 
 use std::fmt::Write as _;
 
@@ -15,7 +15,7 @@ use super::{Base, Sink, set_field, set_fields};
 use crate::request::template::has_placeholder;
 use crate::spec::{Body, RequestSpec};
 
-// Browsers add fields of their own, so that unknown ones are no mistake here.
+// Browsers add their own fields, so unknown fields are allowed here.
 #[derive(Deserialize)]
 struct Har {
     log: Log,
@@ -32,7 +32,7 @@ struct Entry {
     response: Option<Response>,
 }
 
-/// What tells a page from everything else.
+/// The fields that identify a page.
 #[derive(Deserialize)]
 struct Response {
     status: Option<f64>,
@@ -71,14 +71,14 @@ struct PostData {
     params: Vec<serde::de::IgnoredAny>,
 }
 
-/// Hands the session's requests to `sink` in their order; gives the entries that it left out.
+/// Passes the session's requests to `sink` in order. Returns the entries that it left out.
 pub(super) fn parse(
     source_name: &str,
     text: &str,
     base: &Base,
     sink: Sink<'_>,
 ) -> Result<LeftOut, Problem<Position>> {
-    // The name's ending says that it is JSON and nothing else.
+    // The suffix selects JSON.
     let har = weir_document::read::<Har>(".json", text).map_err(|error| error.renamed(source_name))?;
     let entries = har.log.entries;
     let target = Target { base, recorded: recorded_host(&entries, base) };
@@ -101,7 +101,7 @@ pub(super) fn parse(
     Ok(left_out)
 }
 
-/// The host that is mapped to the target, as [`Url::host_and_port`] has it; `None` where no entry has one.
+/// The host that is mapped to the target, as [`Url::host_and_port`] returns it; `None` if no entry has one.
 fn recorded_host(entries: &[Entry], base: &Base) -> Option<String> {
     let hosts = || entries.iter().filter(|entry| entry.is_http()).filter_map(Entry::host);
     let own = base.host().map(|authority| Url { scheme: base.scheme(), authority, path: "" }.host_and_port());
@@ -113,7 +113,7 @@ fn recorded_host(entries: &[Entry], base: &Base) -> Option<String> {
 }
 
 impl Entry {
-    /// Whether it is a request of HTTP: not one for data or of an extension, nor a WebSocket.
+    /// Whether it is an HTTP request: no data URL, extension or WebSocket.
     fn is_http(&self) -> bool {
         let is_upgraded = self.status() == Some(101.0);
         !is_upgraded && !has_other_scheme(&self.request.url)
@@ -136,7 +136,7 @@ impl Entry {
     }
 }
 
-/// Whether a URL has a scheme, and it is not HTTP's.
+/// Whether a URL has a scheme other than HTTP's.
 fn has_other_scheme(url: &str) -> bool {
     let Some((scheme, _)) = url.split_once(':') else { return false };
     let is_scheme = scheme.starts_with(|first: char| first.is_ascii_alphabetic())
@@ -144,7 +144,7 @@ fn has_other_scheme(url: &str) -> bool {
     is_scheme && !["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known))
 }
 
-/// What was recorded is sent as it is, and a placeholder in it would be filled in.
+/// Rejects placeholders, because recorded requests are sent unchanged.
 fn refuse_placeholder(value: &str, what: impl FnOnce() -> String) -> Result<(), Problem<()>> {
     match has_placeholder(value) {
         true => {
@@ -155,14 +155,14 @@ fn refuse_placeholder(value: &str, what: impl FnOnce() -> String) -> Result<(), 
     }
 }
 
-/// Where the session goes.
+/// The target of the session.
 struct Target<'a> {
     base: &'a Base,
     recorded: Option<String>,
 }
 
 impl Target<'_> {
-    /// A recorded request as it is sent to the target.
+    /// A recorded request for the target.
     fn request(&self, recorded: Recorded) -> Result<RequestSpec, Problem<()>> {
         let mut request = RequestSpec { method: recorded.method, ..self.base.request.clone() };
         let url = encoded(&recorded.url);
@@ -181,11 +181,11 @@ impl Target<'_> {
         Ok(request)
     }
 
-    /// The recorded fields that are sent.
+    /// The recorded header fields that are sent.
     fn fields(&self, headers: Vec<Field>, cookies: Vec<Field>) -> Result<Vec<(String, String)>, Problem<()>> {
         let mut fields: Vec<(String, String)> = Vec::new();
         for Field { name, value } in headers {
-            // HTTP/2's pseudo-fields and the connection's own are not a request's, and the target says Host.
+            // Excludes HTTP/2 pseudo-fields and connection-specific fields; the target sets Host.
             let is_of_the_message = ["host", "content-length", "http2-settings"]
                 .iter()
                 .any(|known| name.eq_ignore_ascii_case(known));
@@ -195,7 +195,7 @@ impl Target<'_> {
             refuse_placeholder(&value, || format!("the recorded value of `{name}`"))?;
             let is_cookie = name.eq_ignore_ascii_case("cookie");
             match fields.iter_mut().find(|(given, _)| is_cookie && given.eq_ignore_ascii_case("cookie")) {
-                // HTTP/2 may split the field; HTTP/1.1 has one (RFC 9113, 8.2.3).
+                // HTTP/2 may split the field; HTTP/1.1 has a single one (RFC 9113, 8.2.3).
                 Some((_, before)) => *before += &format!("; {value}"),
                 None => {
                     let value = self.mapped(&name, value);
@@ -205,7 +205,7 @@ impl Target<'_> {
         }
         let has_cookie = fields.iter().any(|(name, _)| name.eq_ignore_ascii_case("cookie"));
         if !has_cookie && !cookies.is_empty() {
-            // Some recorders list cookies only beside the fields.
+            // Some recorders list cookies only outside of the header fields.
             let pairs: Vec<String> =
                 cookies.into_iter().map(|Field { name, value }| format!("{name}={value}")).collect();
             let value = pairs.join("; ");
@@ -215,7 +215,7 @@ impl Target<'_> {
         Ok(fields)
     }
 
-    /// Points Origin and Referer at the target where they are at the recorded host: servers compare them with Host.
+    /// Maps Origin and Referer from the recorded host to the target, because servers compare them with Host.
     fn mapped(&self, name: &str, value: String) -> String {
         let is_pointer = ["origin", "referer"].iter().any(|known| name.eq_ignore_ascii_case(known));
         let Some(host) = self.base.host().filter(|_| is_pointer) else { return value };
@@ -248,14 +248,15 @@ fn body(post_data: Option<PostData>) -> Result<Body, Problem<()>> {
     }
 }
 
-/// A recorded URL, with what a browser shows but does not send encoded, and braces, which are no templates here.
+/// A recorded URL with unencoded characters and braces encoded. Browsers show these characters but send them encoded,
+/// and braces are not templates here.
 fn encoded(url: &str) -> String {
     let mut encoded = String::with_capacity(url.len());
     for byte in url.bytes() {
         if byte.is_ascii_graphic() && !matches!(byte, b'{' | b'}') {
             encoded.push(char::from(byte));
         } else {
-            // Writing to a text cannot fail.
+            // Writing to a string cannot fail.
             let _ = write!(encoded, "%{byte:02X}");
         }
     }

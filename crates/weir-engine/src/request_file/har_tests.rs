@@ -1,10 +1,10 @@
-//! Recorded sessions, good and bad.
+//! Valid and invalid recorded sessions.
 
 use super::tests::{base, check, shown};
 use super::*;
 use crate::spec::Body;
 
-/// A recorded session of one entry after a good one; the entry begins in line 4.
+/// A recorded session with one entry after a valid one; the entry begins in line 4.
 fn har(request: &str) -> String {
     let first = "{\"request\": {\"method\": \"GET\", \"url\": \"http://a/first\"}}";
     format!(
@@ -12,7 +12,7 @@ fn har(request: &str) -> String {
     )
 }
 
-/// A session of GETs: URL, status and type of what was answered.
+/// A session of GET requests, from URL, status and content type of the response.
 fn session(entries: &[(&str, u16, &str)]) -> String {
     let entry = |(url, status, mime_type): &(&str, u16, &str)| {
         serde_json::json!({
@@ -24,7 +24,7 @@ fn session(entries: &[(&str, u16, &str)]) -> String {
     serde_json::json!({ "log": { "entries": entries } }).to_string()
 }
 
-/// The paths that are sent, in their order, and what was left out in words.
+/// The paths that are sent, in order, and a description of the omitted entries.
 fn sent(text: &str, base: &Base) -> (Vec<String>, String) {
     let mut paths = Vec::new();
     let left_out = parse_each("s.har", text.as_bytes(), base, 100, &mut |request| {
@@ -35,7 +35,7 @@ fn sent(text: &str, base: &Base) -> (Vec<String>, String) {
 }
 
 #[test]
-fn recorded_sessions() {
+fn recorded_sessions_become_requests() {
     let first = "GET /first | Host: target | X-Base: 1";
     let request = "{\"method\": \"POST\", \"url\": \"https://A:443/x?v={\\\"a\\\":\u{e9}}#part\", \"httpVersion\": \"h2\", \
                    \"headers\": [{\"name\": \":authority\", \"value\": \"a\"}, {\"name\": \"Host\", \"value\": \"z\"}, \
@@ -66,7 +66,7 @@ fn recorded_sessions() {
 }
 
 #[test]
-fn a_session_recorded_over_https_goes_to_the_target_in_its_order() {
+fn a_session_recorded_over_https_is_sent_to_the_target_in_order() {
     let text = session(&[
         ("http://shop.example/", 301, "text/html"),
         ("https://shop.example/", 200, "text/html; charset=utf-8"),
@@ -91,7 +91,7 @@ fn a_session_recorded_over_https_goes_to_the_target_in_its_order() {
 }
 
 #[test]
-fn the_recorded_host_is_the_targets_own_or_else_that_of_the_first_page() {
+fn the_recorded_host_is_the_target_or_the_host_of_the_first_page() {
     let to = |host: &str| Base {
         request: RequestSpec { headers: vec![("Host".into(), host.into())], ..RequestSpec::default() },
         ..base()
@@ -111,7 +111,7 @@ fn the_recorded_host_is_the_targets_own_or_else_that_of_the_first_page() {
 }
 
 #[test]
-fn origin_and_referer_follow_the_session_to_its_target() {
+fn origin_and_referer_are_mapped_to_the_target() {
     let request = "{\"method\": \"GET\", \"url\": \"https://a/\", \"headers\": [\
                    {\"name\": \"origin\", \"value\": \"https://a\"}, {\"name\": \"Referer\", \"value\": \"https://a/p?q\"}, \
                    {\"name\": \"X-From\", \"value\": \"https://a\"}]}";
@@ -126,7 +126,7 @@ fn origin_and_referer_follow_the_session_to_its_target() {
 }
 
 #[test]
-fn faults_of_recorded_sessions_have_their_lines() {
+fn errors_of_recorded_sessions_have_lines() {
     let check = |request: &str, expected: &str| {
         let error = parse("s.har", har(request).as_bytes(), &base()).unwrap_err();
         assert_eq!(error.to_string(), format!("s.har:4:{expected}"));

@@ -1,4 +1,4 @@
-//! One object a line.
+//! One JSON object per line.
 
 use std::fmt;
 
@@ -34,11 +34,11 @@ struct LineChecks {
     body_contains: Option<String>,
 }
 
-/// An object of texts, in its order.
+/// An object with string values, in order.
 #[derive(Default)]
 struct Fields(Vec<(String, String)>);
 
-/// `200`, `"2xx"`, or a list of them.
+/// `200`, `"2xx"`, or a list of these.
 #[derive(Default)]
 struct Statuses(Vec<String>);
 
@@ -52,7 +52,7 @@ pub(super) fn parse(
         if line.trim().is_empty() {
             continue;
         }
-        // The name's ending says that it is JSON and nothing else.
+        // The suffix selects JSON.
         let line = weir_document::read::<Line>(".json", line).map_err(|error| {
             let column = error.place.column;
             error.renamed(source_name).moved_to(number, column)

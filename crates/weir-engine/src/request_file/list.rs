@@ -1,4 +1,4 @@
-//! One URL or path a line, perhaps with a method before it.
+//! One URL or path per line, with an optional method before it.
 
 use weir_document::{Position, Problem};
 

@@ -1,4 +1,4 @@
-//! What is asked for more than once becomes one request of more weight.
+//! Merges equal requests into one with a higher weight.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, Hash, RandomState};
@@ -6,11 +6,11 @@ use std::hash::{BuildHasher as _, Hash, RandomState};
 use crate::spec::RequestSpec;
 use weir_document::Problem;
 
-/// Takes requests one by one.
+/// Adds requests one by one.
 #[derive(Debug, Default)]
 pub(super) struct Merger {
     requests: Vec<RequestSpec>,
-    /// By a hash of all but the weight: the first such request. Two that share a hash and differ are both kept.
+    /// By a hash of all but the weight: the first such request. Different requests with the same hash are both kept.
     by_hash: HashMap<u64, u32>,
     hasher: RandomState,
 }

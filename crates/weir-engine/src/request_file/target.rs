@@ -1,11 +1,11 @@
-//! URLs and paths as they stand in files.
+//! URLs and paths in request files.
 
 use weir_document::Problem;
 
 use super::{Base, set_field};
 use crate::spec::RequestSpec;
 
-/// Points a request at a URL, whose authority becomes its Host, or at a path.
+/// Sets the path of a request from a URL or a path. The authority of a URL becomes its Host.
 pub(super) fn apply(request: &mut RequestSpec, url: &str, base: &Base) -> Result<(), Problem<()>> {
     if url.starts_with('/') || url == "*" {
         request.path = without_fragment(url).to_owned();
@@ -30,18 +30,18 @@ pub(super) fn apply(request: &mut RequestSpec, url: &str, base: &Base) -> Result
     Ok(())
 }
 
-/// A URL's parts, without its fragment.
+/// The parts of a URL, without its fragment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Url<'a> {
     pub(super) scheme: &'a str,
-    /// Host and perhaps port, as they stand there.
+    /// Host and optional port, unchanged.
     pub(super) authority: &'a str,
     /// Path and query; may be empty, or begin with `?`.
     pub(super) path: &'a str,
 }
 
 impl<'a> Url<'a> {
-    /// Splits `scheme://authority/path?query`; `None` where there is no scheme.
+    /// Splits `scheme://authority/path?query`; `None` without a scheme.
     pub(super) fn split(url: &'a str) -> Option<Self> {
         let (scheme, rest) = url.split_once("://")?;
         let rest = without_fragment(rest);
@@ -49,24 +49,24 @@ impl<'a> Url<'a> {
         Some(Self { scheme, authority, path })
     }
 
-    /// The authority as it compares: in lower case, without the scheme's own port.
+    /// The normalized authority: in lower case, without the default port of the scheme.
     pub(super) fn host_and_port(&self) -> String {
         let port = if self.scheme.eq_ignore_ascii_case("https") { ":443" } else { ":80" };
         self.authority.strip_suffix(port).unwrap_or(self.authority).to_ascii_lowercase()
     }
 }
 
-/// A request's path begins with a slash, also where the URL has none.
+/// Adds the leading slash of a request's path if the URL has none.
 pub(super) fn with_slash(path: &str) -> String {
     if path.starts_with('/') { path.to_owned() } else { format!("/{path}") }
 }
 
-/// A fragment is for whoever reads the answer, and is never sent.
+/// Removes the fragment, which is never sent.
 pub(super) fn without_fragment(url: &str) -> &str {
     &url[..find_outside(url, b"#")]
 }
 
-/// Where the first of these bytes stands outside of placeholders, whose files may be named in any way; else the end.
+/// The first of these bytes outside of placeholders, whose file names may contain them; otherwise the end.
 fn find_outside(text: &str, wanted: &[u8]) -> usize {
     let mut is_inside = false;
     for (at, byte) in text.bytes().enumerate() {
@@ -82,12 +82,12 @@ fn find_outside(text: &str, wanted: &[u8]) -> usize {
 
 pub(super) fn check_authority(authority: &str) -> Result<(), Problem<()>> {
     if authority.contains('@') {
-        // It may be a secret, so the error does not repeat it.
+        // The URL may contain a secret, so the error does not repeat it.
         let message = "the URL contains a user or a password";
         return Err(Problem::new(message, "use an `Authorization` header instead"));
     }
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:[]%".contains(&byte);
-    // Placeholders are looked at with the request's fields.
+    // Placeholders are checked with the request's header fields.
     if authority.is_empty() || !(authority.contains('{') || authority.bytes().all(is_allowed)) {
         let message = format!("`{authority}` is not a valid host");
         return Err(Problem::new(message, "use the form `http://host/path`"));

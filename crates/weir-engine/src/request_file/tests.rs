@@ -1,4 +1,4 @@
-//! Files of requests, good and bad, with the places of what is wrong.
+//! Valid and invalid request files, with the positions of errors.
 
 use weir_document::{Named, Size};
 
@@ -14,7 +14,7 @@ pub(super) fn base() -> Base {
     Base { request, is_method_given: false, is_https: false }
 }
 
-/// A request in one line: method, path, fields, body, and what else there is.
+/// A request on one line: method, path, header fields, body and the rest.
 pub(super) fn shown(request: &RequestSpec) -> String {
     let mut shown = format!("{} {}", request.method, request.path);
     for (name, value) in &request.headers {
@@ -68,7 +68,7 @@ fn lists_of_urls_and_paths() {
 }
 
 #[test]
-fn what_comes_again_weighs_more() {
+fn repeated_requests_are_merged_by_weight() {
     check(
         "urls",
         "/a\n/b\n/a\nPOST /a\n/a\nhttp://target/b\n",
@@ -90,7 +90,7 @@ fn what_comes_again_weighs_more() {
 }
 
 #[test]
-fn faults_of_lists_have_their_lines() {
+fn errors_of_lists_have_lines() {
     let check =
         |text: &str, expected: &str, remedy: &str| check_error("u.txt", text.as_bytes(), expected, remedy);
     check("", "u.txt: the file has no requests", "write one URL or path per line");
@@ -141,7 +141,7 @@ fn faults_of_lists_have_their_lines() {
 }
 
 #[test]
-fn too_many_requests_are_refused_where_they_are() {
+fn too_many_requests_are_rejected_with_the_position() {
     let error = |text: &str| parse_each("u", text.as_bytes(), &base(), 2, &mut |_| Ok(())).err();
     assert_eq!(error("/a\n\n/a\n"), None);
     assert_eq!(error("/a\n\n/a\n/b\n").unwrap().to_string(), "u:4:1: more than 2 requests");
@@ -178,7 +178,7 @@ fn json_lines() {
 }
 
 #[test]
-fn faults_of_json_lines_have_their_lines() {
+fn errors_of_json_lines_have_lines() {
     let check = |line: &str, expected: &str, remedy: &str| {
         let text = format!("{{\"path\": \"/a\"}}\n{line}\n");
         check_error("r.jsonl", text.as_bytes(), &format!("r.jsonl:2:{expected}"), remedy);
@@ -226,7 +226,7 @@ fn faults_of_json_lines_have_their_lines() {
 }
 
 #[test]
-fn files_that_cannot_be_read_are_named() {
+fn unreadable_files_are_named() {
     let error = read(Path::new("no/such.txt"), &base()).unwrap_err();
     assert!(error.to_string().starts_with("no/such.txt: cannot read the file: "), "{error}");
     let folder = tempfile::tempdir().unwrap();
@@ -236,7 +236,7 @@ fn files_that_cannot_be_read_are_named() {
 }
 
 #[test]
-fn no_text_makes_a_reader_panic() {
+fn no_input_makes_a_parser_panic() {
     let pieces = [
         "{",
         "}",

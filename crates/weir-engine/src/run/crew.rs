@@ -1,4 +1,4 @@
-//! The workers of a load: how they are started, waited for and dismissed.
+//! The workers of a load: start, wait, shutdown.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -17,7 +17,7 @@ use crate::worker::{Event, WorkerPlan, work};
 const FILES_BASE: u64 = 32;
 const FILES_PER_WORKER: u64 = 20;
 
-/// The workers, who wait for their start.
+/// Workers that wait for the start of the load.
 pub(super) struct Crew {
     pub(super) starts: Vec<SyncSender<Flow>>,
     threads: Vec<JoinHandle<std::io::Result<()>>>,
@@ -55,8 +55,8 @@ impl Crew {
             let options = WorkerOptions {
                 name: format!("load-{worker}"),
                 cpu: cpu_of(worker, part.workers),
-                // A closed loop may use its whole CPU, and so does a spinning worker: as urgent ones they would keep
-                // the server from it.
+                // A closed loop or a spinning worker may use its whole CPU. At a high priority it would take CPU time
+                // from the server.
                 is_urgent: matches!(spec.model, ModelSpec::Open { .. }) && !spec.spin,
             };
             let thread = spawn_thread(options, move || work(plan))
@@ -71,7 +71,7 @@ impl Crew {
         self.threads.iter().any(JoinHandle::is_finished)
     }
 
-    /// Dismisses all workers, and returns why one of them ended before the start.
+    /// Stops all workers, and returns why one of them ended before the start.
     pub(super) fn failure(self) -> EngineError {
         match self.dismiss() {
             Err(error) => error,
@@ -81,7 +81,7 @@ impl Crew {
         }
     }
 
-    /// Lets the workers go, who wait for a start that does not come.
+    /// Stops the workers, which wait for a start that will not come.
     pub(super) fn dismiss(mut self) -> Result<(), EngineError> {
         self.starts.clear();
         self.join()
@@ -99,8 +99,8 @@ impl Crew {
     }
 }
 
-/// Waits until every worker has tried all its connections, which is bounded in time; false if one has ended without a
-/// message while the others wait for a start that must not come.
+/// Waits until every worker has tried all its connections, which takes a limited time. Returns false if a worker ended
+/// without a message while the others wait for the start.
 pub(super) fn await_connections(
     events: &Receiver<(u32, Event)>,
     workers: u32,
@@ -111,15 +111,15 @@ pub(super) fn await_connections(
         match events.recv_timeout(STOP_CHECK_PERIOD) {
             Ok(_) => connected += 1,
             Err(RecvTimeoutError::Timeout) if !has_lost_one() => {}
-            // Its message may have arrived between the two checks, but then it would not have ended.
+            // A message may arrive between the two checks, but then the worker would not have ended.
             Err(_) => return false,
         }
     }
     true
 }
 
-/// The CPU of a worker; `None` when there are more workers than CPUs. Servers on the same host bind their workers from
-/// the first CPU upwards, so these are bound from the last CPU downwards.
+/// The CPU of a worker; `None` if there are more workers than CPUs. Servers on the same host pin their workers from the
+/// first CPU upwards, so these are pinned from the last CPU downwards.
 fn cpu_of(worker: u32, workers: u32) -> Option<usize> {
     let cpus = available_cpus();
     if workers as usize > cpus.len() {
@@ -128,11 +128,11 @@ fn cpu_of(worker: u32, workers: u32) -> Option<usize> {
     cpus.iter().rev().nth(worker as usize).copied()
 }
 
-/// Raises the process's limit of open files as far as the connections need it.
+/// Raises the process's limit of open files as the connections require.
 pub(crate) fn raise_open_files(connections: u32, workers: u32) -> Result<(), EngineError> {
     let needed = u64::from(connections) + u64::from(workers) * FILES_PER_WORKER + FILES_BASE;
     if getrlimit(Resource::Nofile).current.is_some_and(|current| current < needed) {
-        // If it cannot be raised, the check below reports that.
+        // The check below reports a failure.
         weir_io::raise_open_files();
     }
     reserve_files(needed);
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_worker_that_ends_without_a_word_keeps_nobody_waiting() {
+    fn a_worker_that_ends_without_a_message_stops_the_wait() {
         let (events_in, events) = channel();
         for worker in 0..2 {
             events_in.send((worker, Event::Connected)).unwrap();

@@ -1,12 +1,12 @@
-//! A start that is decided once the load is prepared.
+//! A start time that is decided once the load is prepared.
 
 use std::cell::Cell;
 use std::sync::atomic::AtomicBool;
 
-/// Decides when a load starts that is prepared: its connections are open, and its requests are laid down.
+/// Decides the start of a prepared load: its connections are open, and its requests are rendered.
 pub trait Gate {
-    /// Waits for the start: a time of this machine's `CLOCK_MONOTONIC`, nanoseconds. `None` starts as soon as possible,
-    /// which is the answer where `stop` is set meanwhile.
+    /// Waits for the start: a time of this machine's `CLOCK_MONOTONIC`, in nanoseconds. `None` starts as soon as
+    /// possible; it is also the result if `stop` is set meanwhile.
     fn wait(&self, stop: &AtomicBool) -> Option<u64>;
 }
 
@@ -17,7 +17,7 @@ impl Gate for () {
     }
 }
 
-/// The start of a load, which the gate is asked for once: later steps follow from it.
+/// The start of a load. The gate is called only once; later steps follow from its result.
 pub(super) struct Start<'a> {
     gate: &'a dyn Gate,
     planned_ns: Cell<Option<u64>>,
@@ -29,12 +29,12 @@ impl<'a> Start<'a> {
         Self { gate, planned_ns: Cell::new(planned_ns), is_asked: Cell::new(planned_ns.is_some()) }
     }
 
-    /// The planned start of the load, as far as it is known.
+    /// The planned start of the load, if known.
     pub(super) fn planned_ns(&self) -> Option<u64> {
         self.planned_ns.get()
     }
 
-    /// The same, after waiting for the gate where it has not been asked yet.
+    /// The planned start; waits for the gate if it was not called yet.
     pub(super) fn wait(&self, stop: &AtomicBool) -> Option<u64> {
         if !self.is_asked.replace(true) {
             self.planned_ns.set(self.gate.wait(stop));

@@ -25,11 +25,11 @@ impl Progress for () {
 /// A second of a load while the load runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LiveSecond {
-    /// Its counts and latencies.
+    /// Counts and latencies of the second.
     pub second: LoadSecond,
-    /// Of the lost requests, those that were sent and not answered within the time-out.
+    /// Lost requests that were sent and timed out.
     pub timed_out: u64,
-    /// Of the lost requests, those that were never sent within the time-out.
+    /// Lost requests that were not sent within the time-out.
     pub dropped: u64,
     /// Mean rate of the schedule in this second; `None` in closed loop and after the end of the schedule.
     pub offered_per_s: Option<f64>,
@@ -38,13 +38,13 @@ pub struct LiveSecond {
 }
 
 impl LiveSecond {
-    /// Of the lost requests, those without a whole response: the connection broke or the response was no HTTP.
+    /// Lost requests without a complete response: the connection broke or the response was malformed.
     pub fn failed(&self) -> u64 {
         self.second.lost.saturating_sub(self.timed_out + self.dropped)
     }
 }
 
-/// What the specification of a load asks for over time.
+/// The configured rates and connections over time.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
     profile: Option<Profile>,
@@ -53,7 +53,7 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// Of a load without steps.
+    /// Those of a load without steps.
     pub(crate) fn of(spec: &LoadSpec) -> Self {
         Self {
             profile: Profile::of(spec),
@@ -62,7 +62,7 @@ impl Asked {
         }
     }
 
-    /// What is reported of a second, or of a late share of one.
+    /// The report of a second, or of a late share of one.
     pub(crate) fn live(&self, closed: &Closed, timeline: &Timeline) -> LiveSecond {
         let Span { start_ns, end_ns, .. } = closed.span;
         let since_start_ns = |at_ns: u64| at_ns.min(timeline.end_ns).saturating_sub(timeline.start_ns);
@@ -78,7 +78,7 @@ impl Asked {
         }
     }
 
-    /// Mean rate of the schedule between two times since the start of the load, nanoseconds.
+    /// Mean rate of the schedule between two times, in nanoseconds since the start of the load.
     pub(crate) fn rate_per_s(&self, from_ns: u64, to_ns: u64) -> Option<f64> {
         let profile = self.profile.as_ref().filter(|_| from_ns < to_ns)?;
         Some(

@@ -1,4 +1,4 @@
-//! A load in steps: each step is driven alone, and their results are added up.
+//! A load in steps: each step is driven by itself, and their results are merged.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -15,7 +15,7 @@ use crate::spec::{LoadSpec, ModelSpec, Part, StepSpec};
 
 /// Derives independent seeds for steps.
 const STEP: u64 = 0x6c62_272e_07bb_0142;
-/// Where steps start at planned times: time for opening the connections of the next, once the last is drained.
+/// Time to open the connections of the next step, after the drain, if steps have planned starts.
 const OPENING_NS: u64 = 1_000_000_000;
 
 /// Drives the steps one after the other until `stop` is set.
@@ -29,7 +29,7 @@ pub(crate) fn drive_all(
 ) -> Result<LoadRecord, EngineError> {
     let mut sum: Option<LoadRecord> = None;
     for (nth, step) in (0..).zip(steps) {
-        // Where a gate decides it, it is known from the second step on.
+        // If a gate decides the start, it is known from the second step on.
         let planned = LoadSpec { start_at_ns: start.planned_ns(), ..spec.clone() };
         let step_spec = spec_of(&planned, step, nth);
         let begun_s = match (step_spec.start_at_ns, planned.start_at_ns) {
@@ -53,10 +53,10 @@ pub(crate) fn drive_all(
     })
 }
 
-/// A step by itself, as this machine carried it.
+/// The record of one step on this machine.
 fn step_record(spec: &LoadSpec, record: &LoadRecord) -> StepRecord {
     let part = Part::of(spec);
-    // Beside its latency a step keeps summaries alone, which a merge cannot add.
+    // Besides latency, a step keeps only summaries, which a merge cannot add.
     let distributions = record.distributions.as_ref().map(|kept| Distributions {
         service_time: Some(record.service_time.clone()),
         lateness: record.lateness.clone(),
@@ -73,11 +73,11 @@ fn step_record(spec: &LoadSpec, record: &LoadRecord) -> StepRecord {
     }
 }
 
-/// The planned start of a step: the same on all machines, however long each of them takes to drain the step before.
+/// The planned start of a step: the same on all machines, independent of the drain time of each.
 fn start_at_ns(spec: &LoadSpec, nth: u64) -> Option<u64> {
     let load_ns = spec.start_at_ns?;
     let Some(duration_ns) = spec.duration_ns.filter(|_| nth > 0) else { return Some(load_ns) };
-    // The warm-up comes once, and each step after the first waits for the drain of the one before.
+    // There is one warm-up, and each later step waits for the drain of the one before.
     let pauses_ns = nth * (spec.timeout_ns + OPENING_NS);
     Some(load_ns + spec.warmup_ns + nth * duration_ns + pauses_ns)
 }
@@ -121,7 +121,7 @@ fn end_s(record: &LoadRecord) -> f64 {
     record.seconds.iter().map(|second| second.t_s + second.length_s).fold(0.0, f64::max)
 }
 
-/// Adds a step that began `begun_s` after the start to the steps before.
+/// Adds a step that began `begun_s` after the start to the merged steps before.
 fn added(mut sum: LoadRecord, step: LoadRecord, begun_s: f64) -> LoadRecord {
     let before_s = sum.result.duration_s;
     let total_s = before_s + step.result.duration_s;
@@ -153,7 +153,7 @@ fn added(mut sum: LoadRecord, step: LoadRecord, begun_s: f64) -> LoadRecord {
     sum.seconds
         .extend(step.seconds.into_iter().map(|second| LoadSecond { t_s: second.t_s + begun_s, ..second }));
     add_routes(&mut sum.routes, &step.routes).expect("our own encoding");
-    // They are of single steps, as is the wait for a connection.
+    // Distributions are per step, and so is the wait for a connection.
     sum.distributions = None;
     sum
 }
@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_start_at_planned_times_that_are_the_same_on_all_machines() {
+    fn planned_starts_of_steps_are_the_same_on_all_machines() {
         const S: u64 = 1_000_000_000;
         let spec = LoadSpec {
             warmup_ns: 2 * S,
@@ -227,7 +227,7 @@ mod tests {
             start_at_ns: Some(100 * S),
             ..LoadSpec::default()
         };
-        // The first is warmed up for 2 s and lasts for 5 s; 3 s later it is drained at the latest.
+        // The first step has a warm-up of 2 s and lasts 5 s; the drain takes at most 3 s.
         assert_eq!([0, 1, 2].map(|nth| start_at_ns(&spec, nth)), [100 * S, 111 * S, 120 * S].map(Some));
         assert_eq!(start_at_ns(&LoadSpec { start_at_ns: None, ..spec }, 1), None);
     }

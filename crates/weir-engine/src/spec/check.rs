@@ -8,21 +8,21 @@ use weir_results::words::counted;
 use super::LoadSpec;
 use crate::EngineError;
 
-/// Greatest rate of arrivals per second; beyond it, walking the schedule alone would fill a core.
+/// Maximum arrival rate per second; above it, walking the schedule alone would use a whole core.
 pub const RATE_MAX_PER_S: f64 = 10_000_000.0;
-/// Most worker threads.
+/// Maximum number of worker threads.
 pub const WORKERS_MAX: u32 = 1_024;
-/// Most connections over all workers.
+/// Maximum number of connections over all workers.
 pub const CONNECTIONS_MAX: u32 = 1_000_000;
-/// Longest phase and longest time-out: what a latency histogram can hold is one hour, what a load may last a week.
+/// Maximum duration of a phase and maximum time-out: a week for a load, an hour for a latency histogram.
 pub(super) const DURATION_MAX_NS: u64 = 7 * 24 * 3_600 * 1_000_000_000;
 pub(super) const TIMEOUT_MAX_NS: u64 = 3_600 * 1_000_000_000;
 
 impl LoadSpec {
-    /// Checks what can be checked without the network.
+    /// Checks everything that does not need the network.
     ///
     /// # Errors
-    /// [`EngineError::Invalid`] names the first field that makes no sense.
+    /// [`EngineError::Invalid`] names the first invalid field.
     pub fn validate(&self) -> Result<(), EngineError> {
         self.validate_threads()?;
         self.validate_times()?;
@@ -32,13 +32,13 @@ impl LoadSpec {
         self.validate_requests()
     }
 
-    /// Whether the warm-up may grow: the load after it does not depend on the time or on the number of requests, and no
-    /// other machine has to start its phase at the same time.
+    /// Whether the warm-up may be extended: the load after it does not depend on time or on a count, and no other
+    /// machine must start its phase at the same time.
     pub fn may_warm_up_longer(&self) -> bool {
         self.is_steady() && self.request_count.is_none() && self.shard.unwrap_or_default().is_whole()
     }
 
-    /// Length to which the warm-up may grow, nanoseconds.
+    /// Maximum duration of the warm-up in nanoseconds.
     pub(crate) fn longest_warmup_ns(&self) -> u64 {
         if self.may_warm_up_longer() { self.warmup_ns.max(self.warmup_most_ns) } else { self.warmup_ns }
     }
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_specifications_name_their_field() {
+    fn errors_of_specifications_name_the_field() {
         let wrong = |field: &str, change: fn(&mut LoadSpec)| {
             let mut spec = good();
             spec.validate().unwrap();
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_form_reads_back_and_refuses_unknown_fields() {
+    fn the_serialized_form_reads_back_and_rejects_unknown_fields() {
         let text = serde_json::to_string(&good()).unwrap();
         assert_eq!(serde_json::from_str::<LoadSpec>(&text).unwrap(), good());
         assert!(serde_json::from_str::<LoadSpec>(&text.replace("\"seed\"", "\"sead\"")).is_err());

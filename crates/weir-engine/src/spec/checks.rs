@@ -1,4 +1,4 @@
-//! What responses must be.
+//! Conditions of responses.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,17 +7,18 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_document::{Named, Size, as_word};
 
-/// What an answer must be; what is not said is not looked at.
+/// Conditions that a response must meet; absent ones are not checked.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChecksSpec {
-    /// Status codes or classes that are right, like `200` or `2xx`; by default all below 400.
+    /// Expected status codes or classes, like `[200, 3xx]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-default" = "all below 400"))]
     pub status: Vec<StatusPattern>,
-    /// Header fields that must be there, each with a value that contains this text.
+    /// Required header fields, each with a text that its value must contain.
     #[serde(default, skip_serializing_if = "Named::is_empty")]
     pub headers: Named<String>,
-    /// Length of the body.
+    /// Length of the body, like `64B`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub length: Option<Size>,
     /// Text that the body must contain.
@@ -29,7 +30,7 @@ pub struct ChecksSpec {
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct StatusPattern([u8; 3]);
 
-/// One check as a flag says it: `status=2xx`, `header=Name: text`, `length=64`, `body=text`.
+/// One check in the form of a flag: `status=2xx`, `header=Name: text`, `length=64`, `body=text`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Check(ChecksSpec);
 
@@ -50,9 +51,9 @@ impl StatusPattern {
 impl FromStr for StatusPattern {
     type Err = String;
 
-    /// A code from 100 to 999, or a class from `1xx` to `5xx`.
+    /// Parses a code from 100 to 999, or a class from `1xx` to `5xx`.
     fn from_str(text: &str) -> Result<Self, String> {
-        // Codes beyond 599 are in use; their class is 5xx (RFC 9110, section 15).
+        // Codes above 599 exist in practice; their class is 5xx (RFC 9110, section 15).
         match *text.as_bytes() {
             [a @ b'1'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9']
             | [a @ b'1'..=b'5', b @ (b'x' | b'X'), c @ (b'x' | b'X')] => Ok(Self([a, b, c])),
@@ -73,7 +74,7 @@ impl fmt::Debug for StatusPattern {
     }
 }
 
-as_word!(StatusPattern, "A status code or a class of them, like 200 or 2xx");
+as_word!(StatusPattern, "A status code or class, like 200 or 2xx");
 
 impl FromStr for Check {
     type Err = String;
@@ -106,7 +107,7 @@ impl FromStr for Check {
 }
 
 impl ChecksSpec {
-    /// All of `checks` together; what is said twice holds as said last.
+    /// Combines all of `checks`; of repeated ones the last wins.
     pub fn of(checks: &[Check]) -> Self {
         let mut all = Self::default();
         for Check(check) in checks {
@@ -119,7 +120,7 @@ impl ChecksSpec {
     }
 }
 
-/// The class of a status, 1 to 5. A code beyond 599 is treated as one of 5xx (RFC 9110, section 15).
+/// The class of a status, 1 to 5. A code above 599 belongs to class 5 (RFC 9110, section 15).
 #[inline]
 pub(crate) fn status_class(status: u16) -> u16 {
     (status / 100).clamp(1, 5)
@@ -141,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_checks_are_told_with_the_right_forms() {
+    fn invalid_checks_are_rejected_with_valid_forms() {
         let said = |text: &str| text.parse::<Check>().unwrap_err();
         assert!(said("200").contains("status=200"));
         assert!(said("state=200").contains("`state`"));

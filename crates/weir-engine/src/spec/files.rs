@@ -6,8 +6,8 @@ use super::{Body, LoadSpec, RequestSpec};
 use crate::request::template::{Piece, Position, parse};
 
 impl LoadSpec {
-    /// Puts `of` in the place of every path of a file that the load reads: request files, certificates and keys, and the
-    /// lists of `{pick:FILE}`. Files that a request file names itself are not among them.
+    /// Replaces the path of every file that the load reads with the result of `of`. These are request files,
+    /// certificates, keys, and the lists of `{pick:FILE}`. Files that a request file references are not included.
     ///
     /// # Errors
     /// The first error of `of`.
@@ -36,7 +36,7 @@ fn map_lists<E>(
         texts.push((text, Position::Body));
     }
     for (text, position) in texts {
-        // What is no template is refused when the load is prepared, with its place.
+        // An invalid template is rejected when the load is prepared, with its position.
         let Ok(pieces) = parse(text, position) else { continue };
         let mut named: Vec<String> = Vec::new();
         for piece in pieces {
@@ -60,7 +60,7 @@ mod tests {
     use crate::TlsSpec;
 
     #[test]
-    fn every_path_of_a_file_is_mapped_and_nothing_else() {
+    fn only_paths_of_files_are_mapped() {
         let mut spec = LoadSpec {
             tls: Some(TlsSpec {
                 ca: Some("ca.pem".into()),

@@ -1,9 +1,9 @@
-//! What of a load, or of one of its steps, this machine and each of its workers carry.
+//! The part of a load, or of one of its steps, that this machine and each of its workers drive.
 
 use super::shard::share;
 use super::{LoadSpec, ModelSpec, ShardSpec};
 
-/// A load without steps as this machine carries it.
+/// This machine's part of a load without steps.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part<'a> {
     /// The whole load.
@@ -25,7 +25,7 @@ impl<'a> Part<'a> {
         self.share(self.spec.connections)
     }
 
-    /// The greatest number of connections of all workers at any time.
+    /// The maximum number of connections of all workers at any time.
     pub(crate) fn connections_most(&self) -> u32 {
         self.share(self.spec.connections.max(self.spec.connections_from.unwrap_or(0)))
     }
@@ -41,17 +41,17 @@ impl<'a> Part<'a> {
         share(first.into(), worker, self.workers) as usize
     }
 
-    /// Places for requests in flight on each connection.
+    /// Maximum in-flight requests per connection.
     pub(crate) fn streams(&self) -> u32 {
         self.spec.streams.unwrap_or(1)
     }
 
-    /// Requests of the sustained phase over all workers, if these end it.
+    /// Requests of the sustained phase over all workers, if a count ends it.
     pub(crate) fn request_count(&self) -> Option<u64> {
         self.spec.request_count.map(|count| self.shard.share(count))
     }
 
-    /// Rate of arrivals at the start, over all workers; `None` in closed loop.
+    /// Arrival rate at the start, over all workers; `None` in closed loop.
     pub(crate) fn rate_per_s(&self) -> Option<f64> {
         match self.spec.model {
             ModelSpec::Open { rate_per_s, .. } => Some(rate_per_s / f64::from(self.shard.of)),
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ramp_opens_what_it_begins_with_and_the_rest_when_its_time_comes() {
+    fn a_ramp_opens_its_first_connections_and_later_the_rest() {
         let check = |from, to, first, most| {
             let spec = spec(from, to, 2);
             let part = Part::of(&spec);
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn shards_split_connections_and_have_no_worker_without_one() {
+    fn shards_split_connections_and_every_worker_has_one() {
         let check = |from, to, of, expected: &[(u32, usize, u32)]| {
             let found = (0..of).map(|index| {
                 let shard = Some(ShardSpec { index, of });

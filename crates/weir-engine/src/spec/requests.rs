@@ -9,9 +9,9 @@ use crate::error::not_base64;
 use crate::request::template::{Piece, Position, parse};
 use crate::request::{LINES_BYTES_MAX, LINES_MAX};
 
-/// Most bytes of a text that a body must contain.
+/// Maximum length of a text that a body must contain.
 const CHECKED_TEXT_BYTES_MAX: usize = 64 * 1024;
-/// Most bytes of a domain's name (RFC 1035, 2.3.4).
+/// Maximum length of a domain name (RFC 1035, 2.3.4).
 const DOMAIN_BYTES_MAX: usize = 253;
 
 impl LoadSpec {
@@ -31,7 +31,7 @@ impl LoadSpec {
         self.domains.iter().try_for_each(|domain| validate_domain(domain))?;
         self.validate_domain_weights()?;
         self.tokens.iter().zip(1..).try_for_each(|(token, number)| validate_token(token, number))?;
-        // The requests of a file are looked at when it is read.
+        // The requests of a file are checked when it is read.
         let base = self.request_file.iter().map(|file| &file.base);
         self.requests.iter().chain(base).try_for_each(|request| {
             request.validate()?;
@@ -54,7 +54,7 @@ impl LoadSpec {
         }
     }
 
-    /// What a request needs of the rest of the load, or must leave to it.
+    /// Checks that a request and the rest of the load are consistent.
     pub(crate) fn validate_together(&self, request: &RequestSpec) -> Result<(), EngineError> {
         let has_field =
             |name: &str| request.headers.iter().any(|(given, _)| given.eq_ignore_ascii_case(name));
@@ -79,7 +79,7 @@ impl LoadSpec {
 }
 
 impl RequestSpec {
-    /// Checks what does not depend on the rest of the load.
+    /// Checks everything that does not depend on the rest of the load.
     pub(crate) fn validate(&self) -> Result<(), EngineError> {
         if self.method.is_empty() || !self.method.bytes().all(is_token_byte) {
             return invalid(
@@ -124,7 +124,7 @@ impl RequestSpec {
         self.validate_results()
     }
 
-    /// Under which name results stand, how often it is taken, and how answers are judged.
+    /// Checks the name of the route, the weight and the checks of responses.
     fn validate_results(&self) -> Result<(), EngineError> {
         if let Some(name) = &self.name {
             if name.is_empty() || name.len() > ROUTE_NAME_BYTES_MAX {
@@ -148,7 +148,7 @@ impl RequestSpec {
         self.checks.validate(self.method == "HEAD")
     }
 
-    /// All texts in which placeholders are filled in.
+    /// All texts that may contain placeholders.
     fn templates(&self) -> impl Iterator<Item = (&str, Position)> {
         let body = match &self.body {
             Body::Text(text) => Some((text.as_str(), Position::Body)),
@@ -224,7 +224,7 @@ fn validate_domain(domain: &str) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// A token is a secret, so that errors give its number in its place.
+/// A token is a secret, so errors contain its number instead.
 fn validate_token(token: &str, number: usize) -> Result<(), EngineError> {
     if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
         let message = format!("token {number} is empty, or contains white space or a byte that is not ASCII");
@@ -256,7 +256,7 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(is_token_byte)
 }
 
-/// Whether a byte may stand in a token, like a method (RFC 9110, 5.6.2).
+/// Whether a byte is valid in a token, such as a method (RFC 9110, 5.6.2).
 pub(crate) fn is_token_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
@@ -280,7 +280,7 @@ mod tests {
         }
     }
 
-    /// What is said of a good load that this was done to.
+    /// Checks the error of a valid load after `change`.
     #[track_caller]
     fn check(change: impl FnOnce(&mut LoadSpec), expected: &str) {
         let mut spec = good();
@@ -290,14 +290,14 @@ mod tests {
         assert_eq!(format!("{error} | {}", error.remedy()), expected);
     }
 
-    /// The same of its request.
+    /// Checks the error of a valid request after `change`.
     #[track_caller]
     fn check_request(change: impl FnOnce(&mut RequestSpec), expected: &str) {
         check(|spec| change(&mut spec.requests[0]), expected);
     }
 
     #[test]
-    fn requests_name_what_is_wrong_with_them() {
+    fn errors_of_requests_name_the_reason() {
         check_request(
             |request| request.path = "/{sec}".into(),
             "path: unknown placeholder `{sec}` | did you mean `{seq}`?",
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn checks_name_what_is_wrong_with_them() {
+    fn errors_of_checks_name_the_reason() {
         let check = |change: fn(&mut ChecksSpec), expected: &str| {
             check_request(|request| change(&mut request.checks), expected);
         };
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn domains_and_tokens_go_with_the_requests() {
+    fn domains_and_tokens_must_fit_the_requests() {
         check(
             |spec| spec.domains.clear(),
             "domains: `{domain}` in `{domain}` needs at least one domain | add domains, or remove the placeholder",

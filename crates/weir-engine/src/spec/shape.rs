@@ -1,4 +1,4 @@
-//! Whether the shape of a load makes sense: rates, ramps, bursts, steps, pauses, how connections are used.
+//! Validates the shape of a load: rates, ramps, bursts, steps, pauses, and the use of connections.
 
 use std::time::Duration;
 
@@ -8,17 +8,17 @@ use super::check::{CONNECTIONS_MAX, DURATION_MAX_NS, RATE_MAX_PER_S, TIMEOUT_MAX
 use super::{LoadSpec, ModelSpec, ProtocolSpec, StepSpec};
 use crate::EngineError;
 
-/// Most steps of a load; each keeps a distribution of its own.
+/// Maximum number of steps of a load; each keeps its own distribution.
 pub const STEPS_MAX: usize = 1_000;
-/// Most streams on a connection; servers rarely allow more than a few hundred.
+/// Maximum number of streams per connection; servers rarely allow more than a few hundred.
 pub const STREAMS_MAX: u32 = 10_000;
-/// Shortest cycle of bursts: the schedule is walked from one to the next.
+/// Minimum period of bursts: the schedule is walked from one to the next.
 const BURST_EVERY_MIN: Duration = Duration::from_millis(1);
-/// Most arrivals of an open phase that is given by their count: its end is found by walking the schedule.
+/// Maximum number of arrivals of an open phase that ends by a count: its end is found by walking the schedule.
 const OPEN_COUNT_MAX: u64 = 1_000_000_000;
 
 impl LoadSpec {
-    /// Whether the same is asked for all along the sustained phase: without ramps, steps and bursts.
+    /// Whether the load is constant during the sustained phase: no ramps, steps or bursts.
     pub fn is_steady(&self) -> bool {
         let by_rate = match self.model {
             ModelSpec::Open { rate_to_per_s, burst, .. } => rate_to_per_s.is_none() && burst.is_none(),
@@ -27,7 +27,7 @@ impl LoadSpec {
         by_rate && self.connections_from.is_none() && self.steps.is_empty()
     }
 
-    /// Checks everything that says how much is asked, and when.
+    /// Checks all fields that define how much load is sent, and when.
     pub(super) fn validate_shape(&self) -> Result<(), EngineError> {
         match self.model {
             ModelSpec::Open { rate_per_s, rate_to_per_s, burst, .. } => {
@@ -67,7 +67,7 @@ impl LoadSpec {
         if !self.steps.is_empty() {
             return invalid("rate", "steps and a ramp exclude each other", "remove one of the two");
         }
-        // One end may be zero: then the load begins or ends with nothing.
+        // One end may be zero: then the load begins or ends without requests.
         match rate_per_s == 0.0 && to_per_s > 0.0 {
             true => validate_rate(to_per_s),
             false if to_per_s == 0.0 => validate_rate(rate_per_s),
@@ -140,7 +140,7 @@ impl LoadSpec {
                 (None, _) => {}
             }
         }
-        // A load without an end of its own ends with its steps.
+        // A load without its own end stops after its steps.
         let total_ns = self.duration_ns.unwrap_or(0).saturating_mul(self.steps.len() as u64);
         if total_ns > DURATION_MAX_NS {
             return invalid("duration", "the steps last longer than a week", "use fewer or shorter steps");
@@ -223,7 +223,7 @@ mod tests {
         ModelSpec::Open { rate_per_s, rate_to_per_s, burst, spacing: Spacing::Poisson }
     }
 
-    /// What is said of a good load after `change`; nothing where it stays good.
+    /// Checks the error of a valid load after `change`; empty if it stays valid.
     fn check(change: impl FnOnce(&mut LoadSpec), said: &str) {
         let mut spec = good();
         change(&mut spec);
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn shapes_that_make_no_sense_name_their_field() {
+    fn errors_of_shapes_name_the_field() {
         let burst = |rate_per_s, length_ns, every_ns| {
             Some(Burst { rate: Rate(rate_per_s), length: time(length_ns), every: time(every_ns) })
         };
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_pauses_and_connections_that_make_no_sense_name_their_field() {
+    fn errors_of_steps_pauses_and_connections_name_the_field() {
         let step = |connections, rate: Option<f64>| vec![StepSpec { connections, rate: rate.map(Rate) }];
         check(|spec| spec.steps = step(Some(60), None), "");
         check(|spec| spec.steps = step(Some(0), None), "connections: `0` is out of range");

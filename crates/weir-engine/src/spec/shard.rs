@@ -1,4 +1,4 @@
-//! The part of a load that one of several machines carries.
+//! The part of a load that one of several machines drives.
 
 use serde::{Deserialize, Serialize};
 use weir_results::words::counted;
@@ -7,31 +7,31 @@ use super::LoadSpec;
 use super::check::{invalid, out_of_range};
 use crate::EngineError;
 
-/// Most machines that share a load.
+/// Maximum number of machines that share a load.
 pub const SHARDS_MAX: u32 = 1_000;
-/// Longest time ahead of a planned start; connections stay open meanwhile.
+/// Maximum time until a planned start; connections stay open meanwhile.
 const START_AHEAD_MAX_NS: u64 = 600 * 1_000_000_000;
 
-/// Which part of a load this machine carries. The specification states the whole load on every machine.
+/// The part of a load that this machine drives. The specification contains the whole load on every machine.
 ///
-/// All that machines send together is what one machine would send (`docs/method.md#many-machines`):
+/// All machines together send the same load as one machine would (`docs/method.md#many-machines`):
 ///
-/// - *Poisson arrivals*: each machine draws its own stream from (seed, index), at 1/`of` of the rate. The union is
-///   Poisson however much the clocks of the machines differ. Ramps and bursts change the rate of each stream alike.
+/// - *Poisson arrivals*: each machine draws its own stream from (seed, index), at 1/`of` of the rate. The union is a
+///   Poisson process at any clock difference of the machines. Ramps and bursts change the rate of each stream alike.
 /// - *Even spacing*: each machine has every `of`-th gap, `index` gaps late. The union is even except for the spread of
 ///   the machines' starts: a machine that starts 2 ms late sends each of its requests 2 ms late.
-/// - *Bursts* begin on each machine by its own start, so that the edges of a burst are as blurred as the starts are
-///   apart.
-/// - *Connections* and *number of requests* are split exactly; the first machines have what remains. A ramp of
-///   connections goes through the machines in turn.
+/// - *Bursts* begin relative to each machine's own start, so the edges of a burst are blurred by the spread of the
+///   starts.
+/// - *Connections* and *number of requests* are split exactly; the first machines have the remainder. A ramp of
+///   connections uses the machines in round robin.
 /// - *Requests* are numbered over all machines: request n of this machine has the number n x `of` + `index`. Mixes,
-///   `{seq}`, `{uuid}`, tokens, domains and the entries of a recorded session go by this number, so names are unique. If
-///   the number of tokens or domains has a factor in common with `of`, each machine has some of them only.
-/// - *Think times*, names of TLS sessions and their resumption are drawn from (seed, index).
+///   `{seq}`, `{uuid}`, tokens, domains and the entries of a recorded session use this number, so names are unique. If
+///   the number of tokens or domains has a factor in common with `of`, each machine has only some of them.
+/// - *Think times*, server names of TLS sessions and their resumption are drawn from (seed, index).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ShardSpec {
-    /// Which of the parts, from 0.
+    /// Index of the part, from 0.
     pub index: u32,
     /// Number of machines that share the load; 1 is the whole load.
     pub of: u32,
@@ -41,18 +41,18 @@ impl ShardSpec {
     /// The only machine of a load.
     pub const WHOLE: Self = Self { index: 0, of: 1 };
 
-    /// Whether this machine carries the load alone.
+    /// Whether this machine drives the whole load.
     pub(crate) fn is_whole(self) -> bool {
         self.of == 1
     }
 
-    /// The number over all machines of what has the number `local` on this one.
+    /// Converts the number `local` of this machine to a number over all machines.
     #[inline]
     pub(crate) fn number(self, local: u64) -> u64 {
         local * u64::from(self.of) + u64::from(self.index)
     }
 
-    /// What this machine has of `total`: equal shares, and the first machines have the remainder.
+    /// This machine's share of `total`: equal shares, and the first machines have the remainder.
     pub fn share(self, total: u64) -> u64 {
         share(total, self.index, self.of)
     }
@@ -80,14 +80,14 @@ impl LoadSpec {
             return out_of_range("shard", index, format!("use an index from 0 to {}", of - 1));
         }
         let by_step = self.steps.iter().map(|step| step.connections.unwrap_or(self.connections));
-        // A ramp may begin or end with fewer than machines: they come into use, and go out of it, in turn.
+        // A ramp may begin or end with fewer connections than machines: they start and stop using them in round robin.
         let by_load = self.connections.max(self.connections_from.unwrap_or(0));
         let least = by_step.min().unwrap_or(by_load);
         validate_shared(of, least.into(), "connection")?;
         self.request_count.map_or(Ok(()), |count| validate_shared(of, count, "request"))
     }
 
-    /// Checks a planned start by itself; whether it is in the future is for the run to see.
+    /// Checks a planned start by itself; the run checks that it is in the future.
     pub(super) fn validate_start(&self) -> Result<(), EngineError> {
         if self.start_at_ns.is_some() && !self.steps.is_empty() && self.request_count.is_some() {
             return invalid(
@@ -100,7 +100,7 @@ impl LoadSpec {
     }
 }
 
-/// Whether there are enough of something for each of the machines.
+/// Whether `total` is enough for all machines.
 fn validate_shared(of: u32, total: u64, noun: &str) -> Result<(), EngineError> {
     if total >= u64::from(of) {
         return Ok(());
@@ -108,13 +108,13 @@ fn validate_shared(of: u32, total: u64, noun: &str) -> Result<(), EngineError> {
     let (have, machines) = (counted(total, noun), counted(of.into(), "machine"));
     invalid(
         "shard",
-        // The first machines have the remainder, so this is the first without any.
+        // The first machines have the remainder, so this is the first machine without any.
         format!("the shard with index {total} has no {noun}: {machines} share {have}"),
         format!("use at most {}, or at least {}", counted(total, "machine"), counted(of.into(), noun)),
     )
 }
 
-/// Whether a start lies so far ahead of `now_ns` that it is not of this machine's clock.
+/// Whether a start is so far after `now_ns` that it cannot be a time of this machine's clock.
 pub(crate) fn check_start_ahead(start_ns: u64, now_ns: u64) -> Result<(), EngineError> {
     let ahead_ns = start_ns.saturating_sub(now_ns);
     if ahead_ns <= START_AHEAD_MAX_NS {
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
     use crate::spec::{ModelSpec, RequestSpec, Spacing, StepSpec};
 
-    /// What is said of a load of 4 connections after `change`; nothing if it is valid.
+    /// Checks the error of a load of 4 connections after `change`; empty if it is valid.
     fn check(change: impl FnOnce(&mut LoadSpec), expected: &str) {
         let mut spec = LoadSpec {
             connect: "127.0.0.1:80".into(),
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn shards_that_make_no_sense_are_refused() {
+    fn invalid_shards_are_rejected() {
         check(|spec| spec.shard = shard(3, 4), "");
         check(|spec| spec.shard = shard(0, 0), "shard: `0` is out of range");
         check(|spec| spec.shard = shard(0, SHARDS_MAX + 1), "shard: `1001` is out of range");
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shard_without_a_connection_or_a_request_is_refused_on_every_machine() {
+    fn a_shard_without_connections_or_requests_is_rejected_on_every_machine() {
         for index in [0, 4] {
             let expected = "shard: the shard with index 4 has no connection: 5 machines share 4 connections";
             check(|spec| spec.shard = shard(index, 5), expected);
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_start_is_planned_within_reach_and_for_loads_whose_steps_have_a_length() {
+    fn planned_starts_must_be_near_and_steps_must_have_a_duration() {
         check(|spec| spec.start_at_ns = Some(5), "");
         check(
             |spec| {

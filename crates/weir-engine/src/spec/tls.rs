@@ -11,30 +11,35 @@ use weir_document::{Share, as_word};
 use super::{invalid, out_of_range};
 use crate::EngineError;
 
-/// TLS on the connections of a load.
+/// TLS of the connections of a load.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TlsSpec {
-    /// Whether any certificate will do.
+    /// Accept any server certificate. (`weir load --insecure`)
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub insecure: bool,
-    /// PEM file of the authorities to trust; by default the system's.
+    /// PEM file of the CA certificates to trust. (`weir load --cacert`)
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-default" = "the system's"))]
     pub ca: Option<PathBuf>,
-    /// PEM file of the client's own certificate.
+    /// PEM file of the client certificate; `key` is required then. (`weir load --cert`)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cert: Option<PathBuf>,
-    /// PEM file of its private key.
+    /// PEM file of the private key of `cert`. (`weir load --key`)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<PathBuf>,
-    /// Whether connections resume earlier sessions: `on`, `off`, or the share that tries.
+    /// Session resumption: `on`, `off`, or the share of connections that try it, like `50%`. weir keeps two tickets
+    /// per connection. (`weir load --resumption`)
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-default" = "`on`"))]
     pub resumption: Option<Resumption>,
-    /// The only version spoken: `1.2` or `1.3`; by default both.
+    /// The only TLS version to use: `1.2` or `1.3`. (`weir load --tls`)
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-default" = "both"))]
     pub version: Option<TlsVersion>,
-    /// The name that is asked for (SNI) and that the certificate must carry; by default the host's.
+    /// Server name (SNI), which the certificate must match. (`weir load --sni`)
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-default" = "the host of the URL"))]
     pub sni: Option<String>,
 }
 
@@ -52,7 +57,7 @@ pub enum TlsVersion {
 }
 
 impl TlsSpec {
-    /// The share of connections that try to resume an earlier session; all of them by default.
+    /// The share of connections that try to resume an earlier session; the default is all.
     pub(crate) fn resumption(&self) -> f64 {
         self.resumption.map_or(1.0, |Resumption(share)| share)
     }
@@ -70,7 +75,7 @@ impl TlsSpec {
         }
     }
 
-    /// Checks what does not depend on the files.
+    /// Checks everything that does not depend on the files.
     pub(super) fn validate(&self, host: &str) -> Result<(), EngineError> {
         self.client()?;
         if self.sni.as_deref().unwrap_or(host).is_empty() {
@@ -129,7 +134,7 @@ impl fmt::Display for TlsVersion {
     }
 }
 
-as_word!(Resumption, "`on`, `off`, or the share of connections that try to resume a session, like 50%");
+as_word!(Resumption, "`on`, `off`, or the share of connections that try to resume a session, like `50%`");
 as_word!(TlsVersion, "`1.2` or `1.3`");
 
 #[cfg(test)]
@@ -137,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_read_as_documents_and_people_write_them() {
+    fn words_are_read_in_the_forms_of_documents_and_users() {
         let read = |text: &str| weir_document::read::<TlsSpec>("x.yaml", text).unwrap();
         let tls = read("{ version: 1.3, resumption: off }");
         assert_eq!((tls.version, tls.resumption), (Some(TlsVersion::V13), Some(Resumption(0.0))));

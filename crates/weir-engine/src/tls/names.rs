@@ -1,4 +1,4 @@
-//! The names that TLS connections ask for (SNI): fixed for each connection, in turn, or drawn for each of its sessions.
+//! Server names (SNI) of TLS connections: fixed per connection, in round robin, or random per session.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::pacing::schedule::seed_of_shard;
 use crate::request::Choice;
 use crate::spec::{LoadSpec, ShardSpec, TlsSpec};
 
-/// Separates the draw of names from other draws with the same seed.
+/// Separates the choice of names from other random numbers of the same seed.
 const NAME: u64 = 0x9e6c_63d0_a3c1_97b5;
 /// The lower bits of the draw's number count the sessions of one worker.
 const WORKER_SHIFT: u32 = 40;
@@ -19,7 +19,7 @@ const WORKER_SHIFT: u32 = 40;
 #[derive(Clone, Debug)]
 pub(crate) struct Names {
     names: Arc<[ServerName<'static>]>,
-    /// `None` when places take the names in turn.
+    /// `None` if connections use the names in round robin.
     draw: Option<Arc<Choice>>,
     /// Distinguishes its sessions from those of other workers.
     worker: u32,
@@ -27,10 +27,10 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// The names of `spec`: its domains, else the one name of `tls`, else its host.
+    /// The names of `spec`: its domains, otherwise the one name of `tls`, otherwise its host.
     ///
     /// # Errors
-    /// When one is neither a name nor an address.
+    /// If one is neither a name nor an address.
     pub(crate) fn new(spec: &LoadSpec, tls: &TlsSpec) -> Result<Self, EngineError> {
         let names: Vec<_> = match spec.domains.as_slice() {
             [] => vec![server_name(tls.sni.as_deref().unwrap_or(&spec.host))?],
@@ -53,8 +53,7 @@ impl Names {
         self.names.len()
     }
 
-    /// The name that the connection in `place` asks for in the worker's session of that number, and its position among
-    /// all names.
+    /// The server name for this session of the worker on the connection `place`, and its index.
     pub(crate) fn pick(&self, place: usize, session: u64) -> (u32, ServerName<'static>) {
         let at = match &self.draw {
             Some(draw) => draw.of(u64::from(self.worker) << WORKER_SHIFT | session) as usize,
@@ -86,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn without_weights_each_place_keeps_its_name() {
+    fn without_weights_each_connection_keeps_its_name() {
         let names = names(&[]);
         let of = |place, session| names.pick(place, session);
         for session in 1..5 {
@@ -101,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn with_weights_each_session_draws_its_name_in_proportion() {
+    fn with_weights_each_session_draws_a_name_in_proportion() {
         let weights = [1.0, 1.0 / 2.0, 1.0 / 3.0, 1.0 / 4.0];
         let names = names(&weights);
         let (workers, sessions) = (2, 50_000);
@@ -119,7 +118,7 @@ mod tests {
             let off = (f64::from(count) - draws * share).abs();
             assert!(off <= 4.0 * sigma, "{count} of weight {weight}: {off} off, sigma {sigma}");
         }
-        // Workers draw independently, and each of them reproducibly.
+        // Workers draw independently and reproducibly.
         let drawn =
             |worker| (1..100).map(|session| names.of_worker(worker).pick(0, session).0).collect::<Vec<_>>();
         assert_eq!(drawn(0), drawn(0));
@@ -127,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn machines_go_through_the_names_in_turn_and_draw_independently() {
+    fn machines_use_names_in_round_robin_and_draw_independently() {
         let domains = ["a.test", "b.test", "c.test"].map(str::to_owned).to_vec();
         let names = |index, weights: &[f64]| {
             let shard = Some(ShardSpec { index, of: 2 });
@@ -136,7 +135,7 @@ mod tests {
             Names::new(&spec, &tls("other.test")).unwrap()
         };
         let picked = |names: &Names| (0..3).map(|place| names.pick(place, 1).0).collect::<Vec<_>>();
-        // Connections 0, 2 and 4 of the load, and 1, 3 and 5.
+        // The first machine has connections 0, 2 and 4 of the load; the second has 1, 3 and 5.
         assert_eq!([0, 1].map(|index| picked(&names(index, &[]))), [[0, 2, 1], [1, 0, 2]]);
         let drawn = |index| {
             let names = names(index, &[1.0, 2.0, 3.0]);

@@ -2,14 +2,14 @@
 
 use rustls::CertificateError;
 
-/// A reason to reject a server's certificate that a user can do something about.
+/// A reason to reject a server's certificate that a user can fix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CertificateRejection {
-    /// It is signed by an authority that is not trusted, or by itself.
+    /// It is signed by an untrusted authority, or self-signed.
     UnknownAuthority,
-    /// It is an authority's own certificate, which a server cannot use.
+    /// It is a CA certificate, which a server cannot use.
     AuthorityAsServer,
-    /// It is for another name than the requested one.
+    /// It does not match the requested server name.
     WrongName,
     /// It has expired.
     Expired,
@@ -17,7 +17,7 @@ pub enum CertificateRejection {
     NotYetValid,
 }
 
-/// The message of each in a record; for a wrong name only the start of it.
+/// The message of each in a record; for a wrong name only its prefix.
 const MESSAGES: [(CertificateRejection, &str); 5] = [
     (
         CertificateRejection::UnknownAuthority,
@@ -55,7 +55,7 @@ pub(crate) fn message(error: &CertificateError) -> Option<String> {
         CertificateError::NotValidForNameContext { expected, .. } => {
             return Some(format!("{}{}", CertificateRejection::WrongName.message(), expected.to_str()));
         }
-        // The library has no variant of its own for it.
+        // The library has no separate variant for it.
         CertificateError::Other(other) if format!("{other:?}").contains("CaUsedAsEndEntity") => {
             CertificateRejection::AuthorityAsServer
         }

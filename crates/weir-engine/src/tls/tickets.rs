@@ -7,16 +7,16 @@ use rustls::NamedGroup;
 use rustls::client::{ClientSessionStore, Tls12ClientSessionValue, Tls13ClientSessionValue};
 use rustls::pki_types::ServerName;
 
-/// Fewest tickets that are kept for each name; servers send about two with every handshake.
+/// Minimum number of tickets per name; servers send about two with every handshake.
 const PER_NAME_MIN: usize = 8;
-/// Up to this many names, each keeps tickets for all connections.
+/// Up to this number of names, each has tickets for all connections.
 const NAMES_FEW: usize = 32;
 
-/// Sessions by the server's name.
+/// Sessions by server name.
 ///
-/// A ticket of TLS 1.3 is used once (RFC 8446, C.4), and a connection that ends leaves its own to the one that replaces
-/// it. When many end at a time, all of their tickets are here, so there is room for two per connection, as a population
-/// of clients with a store each would keep them.
+/// A TLS 1.3 ticket is used once (RFC 8446, C.4), and a closed connection leaves its tickets to the one that replaces
+/// it. When many connections close at once, all of their tickets are here. So there is room for two per connection, as
+/// if each client had its own store.
 #[derive(Debug)]
 pub(crate) struct Tickets {
     per_name: usize,
@@ -44,12 +44,12 @@ impl Tickets {
 
     fn keep(&self, name: ServerName<'static>, act: impl FnOnce(&mut Kept)) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        // Only names of the load are asked for, so they bound the map.
+        // Only names of the load are used, so the map has a limited size.
         act(kept.entry(name).or_default());
     }
 }
 
-/// Tickets of each name.
+/// Tickets per name.
 fn room(connections: usize, names: usize) -> usize {
     let shared = 2 * connections * NAMES_FEW / names.max(1);
     shared.min(2 * connections).max(PER_NAME_MIN)
@@ -95,13 +95,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_is_room_for_all_connections_and_memory_is_bounded_by_them() {
+    fn there_is_room_for_all_connections_and_memory_is_limited() {
         assert_eq!([room(1, 1), room(256, 1), room(256, 32)], [8, 512, 512]);
         assert_eq!([room(256, 1_000), room(256, 100_000)], [16, 8]);
     }
 
     #[test]
-    fn hints_belong_to_their_name() {
+    fn hints_are_stored_per_name() {
         let name = |text: &'static str| ServerName::try_from(text).unwrap();
         let tickets = Tickets::new(1, 2);
         tickets.set_kx_hint(name("a.test"), NamedGroup::X25519);

@@ -1,28 +1,27 @@
-//! Whether a warm-up has warmed up: MSER-5 (`docs/method.md#warm-up`).
+//! Whether a warm-up has settled: MSER-5 (`docs/method.md#warm-up`).
 //!
-//! Of a series that begins with a transient, MSER cuts off as much as makes the standard error of the mean of what is
-//! left the smallest (White, "An Effective Truncation Heuristic for Bias Reduction in Simulation Output", Simulation
-//! 69:6, 1997):
+//! MSER truncates the start of a series so that the standard error of the mean of the rest is minimal (White, "An
+//! Effective Truncation Heuristic for Bias Reduction in Simulation Output", Simulation 69:6, 1997):
 //!
 //! ```text
 //! d* = argmin over d of  sum((y_i - mean(y_d..))^2 for i in d..) / (n - d)^2
 //! ```
 //!
-//! over batches `y` of five observations. A batch is its median here, not its mean as in the original, since a single
-//! pause of the host would outweigh every transient. Where it would cut off half of the series or more, the transient may
-//! well go on behind its end.
+//! over batches `y` of five observations. A batch is its median here, not its mean as in the original: a single pause
+//! of the host would outweigh every transient. If it would truncate half of the series or more, the transient may not
+//! have ended.
 
 /// Observations in a batch: the 5 of MSER-5.
 const BATCH: usize = 5;
 
-/// With fewer batches nothing is decided.
+/// With fewer batches there is no decision.
 const BATCHES_MIN: usize = 8;
 
-/// What MSER would cut off up to the middle of a series is a transient only if the level there differs from that of the
-/// rest by more than this share: noise alone makes it cut off half of a series now and then.
+/// Minimum relative difference of levels for a transient. Noise alone sometimes makes MSER truncate up to half of a
+/// series. So the truncated part must differ from the rest by more than this share.
 const TRANSIENT_SHARE: f64 = 0.05;
 
-/// Whether the series has settled within its first half; true when there are too few observations to decide.
+/// Whether the series settled within its first half; true if there are too few observations to decide.
 pub(crate) fn has_settled(observations: &[f64]) -> bool {
     let batches: Vec<f64> = observations.chunks_exact(BATCH).map(median).collect();
     if batches.len() < BATCHES_MIN {
@@ -70,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transient_of_less_than_half_has_settled() {
+    fn a_transient_shorter_than_half_settles() {
         assert!(has_settled(&transient(0.0, 1.0)));
         for length in [5.0, 20.0, 40.0] {
             assert!(has_settled(&transient(3.0, length)), "{length}");
@@ -78,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_goes_on_has_not() {
+    fn a_longer_transient_does_not_settle() {
         for length in [60.0, 90.0, 500.0] {
             assert!(!has_settled(&transient(3.0, length)), "{length}");
         }
@@ -87,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_is_no_transient() {
+    fn a_pause_is_not_a_transient() {
         for at in [10, 30, 60, 95] {
             let mut paused = transient(0.0, 1.0);
             paused[at] = 40.0;

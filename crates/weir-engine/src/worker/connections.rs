@@ -1,4 +1,4 @@
-//! The connections of a worker: opened before the clock starts, opened again when they end.
+//! The connections of a worker: opened before the clock starts, and reopened when they end.
 
 use std::ops::Range;
 
@@ -13,21 +13,21 @@ use crate::recording::books::Cause;
 use crate::spec::ProtocolSpec;
 use crate::tls::Session;
 
-/// While connections open, an early end of the load is looked for so often.
+/// Period of checks for an early end of the load while connections open.
 const END_LOOKED_FOR_NS: u64 = 50_000_000;
-/// While connections wait for room in the listen queue of a Unix socket, they are tried again so often.
+/// Retry period while the listen queue of a Unix socket is full.
 const QUEUE_LOOKED_FOR_NS: u64 = 2_000_000;
 
-/// One connection and what goes on on it.
+/// One connection and its protocol state.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) link: Link,
     pub(super) talk: Talk,
-    /// Requests since it was opened.
+    /// Number of requests since it was opened.
     pub(super) requests: u64,
 }
 
-/// What is spoken on a connection.
+/// The protocol of a connection.
 #[derive(Debug)]
 pub(super) enum Talk {
     Http1(Http1),
@@ -39,34 +39,34 @@ pub(super) enum Talk {
 pub(super) struct Net {
     pub(super) poll: Poll,
     pub(super) connections: Vec<Connection>,
-    /// How many of them are opened before the clock starts.
+    /// Number of connections that are opened before the clock starts.
     first: usize,
     pub(super) buffers: Buffers,
     dialing: Dialing,
-    /// Places on each connection.
+    /// Slots per connection.
     pub(super) streams: usize,
-    /// Whether connections have domains; else the requests have them.
+    /// Whether connections have domains; otherwise requests have them.
     has_domains: bool,
-    /// Requests after which a connection is opened anew.
+    /// Maximum requests per connection.
     pub(super) requests_max: u64,
     pub(super) opened: u64,
-    /// Attempts that last.
+    /// Number of attempts in progress.
     pub(super) opening: usize,
-    /// The clock has started: connections are no longer opened all at one time.
+    /// The clock has started: connections no longer open all at once.
     has_begun: bool,
-    /// Whether the kernel notes when bytes come.
+    /// Whether the kernel timestamps received bytes.
     pub(super) is_stamped: bool,
-    /// Requests as the HTTP/2 library wants them, by their numbers.
+    /// Requests in the form of the HTTP/2 library, by index.
     pub(super) requests: Vec<Option<(http::Request<()>, Bytes)>>,
     pub(super) said: Said,
-    /// Attempts that failed before the load began: its books count them as soon as they are open.
+    /// Attempts that failed before the load began; they are counted once it begins.
     early_failures: Vec<Cause>,
     pub(super) tls: TlsBooks,
     pub(super) http2: Http2Books,
 }
 
 impl Talk {
-    /// HTTP/1.1's part.
+    /// The state of HTTP/1.1.
     #[inline]
     pub(super) fn http1(&mut self) -> &mut Http1 {
         match self {
@@ -75,7 +75,7 @@ impl Talk {
         }
     }
 
-    /// HTTP/2's part, where it is spoken and the connection is up.
+    /// The state of HTTP/2, if the connection uses it and is up.
     #[inline]
     pub(super) fn http2(&mut self) -> Option<&mut Http2> {
         match self {
@@ -88,7 +88,7 @@ impl Talk {
         matches!(self, Self::Http2(_))
     }
 
-    /// Whether the peer has yet to say that it speaks HTTP/2.
+    /// Whether the peer has not sent its HTTP/2 SETTINGS yet.
     fn is_settling(&self) -> bool {
         matches!(self, Self::Http2(Some(http2)) if !http2.is_settled())
     }
@@ -103,18 +103,18 @@ impl Connection {
         Self { link: Link::new(), talk, requests: 0 }
     }
 
-    /// Whether it is on its way to being of use.
+    /// Whether it is connecting or waits for SETTINGS.
     pub(super) fn is_opening(&self) -> bool {
         self.link.is_opening() || self.talk.is_settling()
     }
 
-    /// Whether an attempt to open it failed and none has succeeded since.
+    /// Whether the last attempt to open it failed.
     fn is_missing(&self) -> bool {
         self.link.has_failed() && (!self.link.is_up() || self.is_opening())
     }
 
-    /// Whether nothing more is read until the peer has read what waits for it. Where nothing can be written any more,
-    /// reading shows how the connection ended.
+    /// Whether reading pauses until the peer has read pending output. If writing has failed, reading shows how the
+    /// connection ended.
     #[inline]
     pub(super) fn pauses_reading(&mut self) -> bool {
         match &mut self.talk {
@@ -148,25 +148,25 @@ impl Net {
         }
     }
 
-    /// A connection's link and its HTTP/1.1.
+    /// The link of a connection and its HTTP/1.1 state.
     #[inline]
     pub(super) fn http1(&mut self, place: usize) -> (&mut Link, &mut Http1) {
         let connection = &mut self.connections[place];
         (&mut connection.link, connection.talk.http1())
     }
 
-    /// The connection of a place, and which of its places that is.
+    /// The connection of a slot, and the slot's index on it.
     #[inline]
     pub(super) fn connection_of(&self, slot: usize) -> (usize, usize) {
         (slot / self.streams, slot % self.streams)
     }
 
-    /// The places of a connection.
+    /// The slots of a connection.
     pub(super) fn slots_of(&self, place: usize) -> Range<usize> {
         place * self.streams..(place + 1) * self.streams
     }
 
-    /// The domain that a connection is for, where connections have one each.
+    /// The domain of a connection, if each connection has its own.
     #[inline]
     pub(super) fn domain_of(&self, place: usize) -> Option<u32> {
         if !self.has_domains {
@@ -175,8 +175,7 @@ impl Net {
         self.connections[place].link.session().map(Session::domain)
     }
 
-    /// Opens the connections that are in use from the start, before the clock starts. Those that fail are retried when
-    /// it has started.
+    /// Opens the first connections before the clock starts. Failed ones are retried after the start.
     pub(super) fn connect_first(&mut self, timer: &mut Timer, is_ended: impl Fn() -> bool) {
         let deadline_ns = mono_ns() + CONNECT_TIMEOUT_NS;
         let mut put_off = Vec::new();
@@ -208,7 +207,7 @@ impl Net {
         self.has_begun = true;
     }
 
-    /// Begins an attempt before the load has begun. Returns whether a full accept queue asks for another attempt.
+    /// Begins an attempt before the load has begun. Returns whether a full accept queue requires a retry.
     fn connect_early(&mut self, place: usize) -> bool {
         match self.connect(place, mono_ns()) {
             Ok(()) => false,
@@ -227,7 +226,7 @@ impl Net {
         Ok(())
     }
 
-    /// Goes on with an attempt; whether requests can be sent.
+    /// Continues an attempt; returns whether requests can be sent.
     fn go_on(&mut self, place: usize, now_ns: u64) -> Result<bool, Cause> {
         if !self.connections[place].talk.is_settling() {
             let link = &mut self.connections[place].link;
@@ -271,7 +270,7 @@ impl Net {
         Ok(())
     }
 
-    /// A connection that came up is of no use.
+    /// Rejects a connection that is up but unusable.
     fn reject(&mut self, place: usize, now_ns: u64, cause: Cause, said: Option<String>) -> Cause {
         let connection = &mut self.connections[place];
         connection.talk = Talk::Http2(None);
@@ -287,7 +286,7 @@ impl Net {
 }
 
 impl Worker {
-    /// Hands the connections that are open to the load, and opens the others.
+    /// Passes open connections to the load, and opens the others.
     pub(super) fn adopt_connections(&mut self) {
         let now_ns = self.flow.timeline().start_ns;
         for cause in std::mem::take(&mut self.net.early_failures) {
@@ -300,18 +299,18 @@ impl Worker {
                 continue;
             }
             self.open_places(place, now_ns);
-            // What a peer said before it was asked must not pass for the first answer.
+            // Bytes that arrived before the first request must not count as its response.
             self.serve(place, true);
         }
     }
 
-    /// Goes on with an attempt, and starts what is due when the connection is up.
+    /// Continues an attempt, and starts due requests when the connection is up.
     pub(super) fn go_on_opening(&mut self, place: usize, now_ns: u64) {
         match self.net.go_on(place, now_ns) {
             Ok(false) => {}
             Ok(true) => {
                 self.open_places(place, mono_ns());
-                // An end, or bytes that nobody asked for, may have come along: the poll does not tell of them again.
+                // A close or unexpected bytes may have arrived together; the poll does not report them again.
                 self.serve(place, true);
                 self.start_due(mono_ns());
             }
@@ -322,7 +321,7 @@ impl Worker {
         }
     }
 
-    /// Hands the places of a connection that has come up to the load.
+    /// Passes the slots of a new connection to the load.
     fn open_places(&mut self, place: usize, now_ns: u64) {
         let allowed = match self.net.connections[place].talk.http2() {
             Some(http2) => http2.allowed(),
@@ -333,7 +332,7 @@ impl Worker {
         }
     }
 
-    /// The connection broke, or what came on it is no HTTP.
+    /// The connection broke, or the peer sent malformed data.
     pub(super) fn broken(&mut self, place: usize, now_ns: u64, cause: Cause) {
         let mut was_busy = false;
         for slot in self.net.slots_of(place) {
@@ -356,7 +355,7 @@ impl Worker {
         self.lost(place, now_ns, cause);
     }
 
-    /// A connection ended that carried no request: its peer's right, but for one that never was of use.
+    /// A connection without requests has ended. That is an error only if it was never useful.
     pub(super) fn lost(&mut self, place: usize, now_ns: u64, cause: Cause) {
         if self.net.connections[place].link.is_useless(now_ns) {
             self.flow.connection_error(now_ns, cause);
@@ -364,7 +363,7 @@ impl Worker {
         self.reopen(place, now_ns);
     }
 
-    /// Closes a connection that carries no request any more, and opens it again, now or later.
+    /// Closes a connection without requests, and reopens it now or later.
     pub(super) fn reopen(&mut self, place: usize, now_ns: u64) {
         let connection = &mut self.net.connections[place];
         match &mut connection.talk {
@@ -375,17 +374,17 @@ impl Worker {
         self.retry_if_due(place, now_ns);
     }
 
-    /// A request was not answered in time.
+    /// A request timed out.
     pub(super) fn give_up(&mut self, slot: usize, now_ns: u64) {
         if self.net.connections[self.net.connection_of(slot).0].talk.is_http2() {
             self.give_up_http2(slot, now_ns);
         } else {
-            // The answer may yet come, and would pass for that to the next request.
+            // A late response could be taken for the response to the next request.
             self.reopen(slot, now_ns);
         }
     }
 
-    /// Gives attempts up that last too long, and makes those that are due.
+    /// Gives up attempts that timed out, and starts those that are due.
     pub(super) fn mend_connections(&mut self, now_ns: u64) {
         let mut missing = 0;
         for place in 0..self.net.connections.len() {
@@ -414,7 +413,7 @@ impl Worker {
         self.flow.note_missing(missing, now_ns);
     }
 
-    /// Closes a connection whose time in a falling number of them is up, once its last answer is there.
+    /// Closes a connection that a falling number no longer includes, after its last response.
     fn close_if_done(&mut self, place: usize, now_ns: u64) {
         let connection = &self.net.connections[place];
         let is_idle = connection.link.is_up() && !connection.is_opening();

@@ -1,4 +1,4 @@
-//! HTTP/1.1 on a worker's connections: one request in flight on each, so a place is a connection.
+//! HTTP/1.1 on a worker's connections. Each has one request in flight, so a slot is a connection.
 
 use weir_io::mono_ns;
 
@@ -8,21 +8,21 @@ use crate::flow::{Answered, Start};
 use crate::recording::books::Cause;
 use crate::request::Place;
 
-/// What HTTP/1.1 keeps of a connection.
+/// HTTP/1.1 state of a connection.
 #[derive(Debug)]
 pub(super) struct Http1 {
     exchange: Exchange,
-    /// The arrival whose request is in flight, or was last.
+    /// Index of the arrival whose request is or was last in flight.
     index: u64,
-    /// Which request of the mix it is.
+    /// Index of the request in the mix.
     request: u32,
-    /// How much of it was written.
+    /// Number of bytes written.
     written: usize,
-    /// Whether some of it is still to be written.
+    /// Whether part of the request is still unwritten.
     is_writing: bool,
-    /// Whether a part of the response has come.
+    /// Whether part of the response has arrived.
     is_partial: bool,
-    /// Whether the socket takes no more of the request now.
+    /// Whether the socket does not accept more of the request now.
     is_blocked: bool,
 }
 
@@ -40,7 +40,7 @@ impl Http1 {
         }
     }
 
-    /// The connection has ended; for how many reasons it needed to be looked at.
+    /// Resets the state of an ended connection. Returns the number of pending states: partial response, blocked write.
     pub(super) fn end(&mut self) -> usize {
         self.is_writing = false;
         usize::from(std::mem::take(&mut self.is_partial)) + usize::from(std::mem::take(&mut self.is_blocked))
@@ -61,7 +61,7 @@ impl Worker {
         self.write_on_http1(start.slot);
     }
 
-    /// Writes what is left of a connection's request.
+    /// Writes the rest of a connection's request.
     #[inline]
     pub(super) fn write_on_http1(&mut self, place: usize) {
         let domain = self.net.domain_of(place);
@@ -88,12 +88,12 @@ impl Worker {
                     self.flow.wrote(written);
                 }
                 Err(cause) if http1.written == 0 => {
-                    // The connection had died unseen before anything was sent on it.
+                    // The connection was already closed before anything was sent on it.
                     self.flow.not_sent(place);
                     return self.lost(place, mono_ns(), cause);
                 }
                 Err(cause) => {
-                    // Perhaps the peer answered before it broke off: reading will tell.
+                    // The peer may have responded before the connection broke; reading shows that.
                     http1.is_writing = false;
                     self.partial -= usize::from(std::mem::take(&mut http1.is_blocked));
                     link.stop_writing(cause);
@@ -105,11 +105,11 @@ impl Worker {
         self.partial -= usize::from(std::mem::take(&mut http1.is_blocked));
     }
 
-    /// Takes bytes that were read on a connection.
+    /// Processes bytes that were read on a connection.
     #[inline]
     pub(super) fn take_http1(&mut self, place: usize, bytes: usize, stamp_ns: Option<u64>) -> Taken {
         if !self.flow.is_busy(place) {
-            // Nobody asked for anything.
+            // The bytes belong to no request.
             let now_ns = mono_ns();
             let unasked = Unreadable::unasked(&self.net.buffers.plain[..bytes]);
             self.net.said.add(Some(unasked.said));
@@ -131,7 +131,7 @@ impl Worker {
             }
             Ok(Fed::Whole(answer, used)) => {
                 let now_ns = mono_ns();
-                // After an answer to half a request, or with bytes nobody asked for, nothing else can follow.
+                // After a response to a partial request, or with extra bytes, the connection is not reusable.
                 let is_reusable = answer.reusable && used == bytes && !http1.is_writing && !is_last;
                 self.partial -= usize::from(std::mem::take(&mut http1.is_partial));
                 let came_ns = self.came_ns(stamp_ns, now_ns);
@@ -155,7 +155,7 @@ impl Worker {
         }
     }
 
-    /// The peer has closed; `came_ns` is when the last that came before it did.
+    /// The peer closed the connection; `came_ns` is when the last bytes before it arrived.
     pub(super) fn closed_http1(&mut self, place: usize, now_ns: u64, came_ns: u64) {
         if !self.flow.is_busy(place) {
             return self.disconnect(place, now_ns, Cause::Closed);

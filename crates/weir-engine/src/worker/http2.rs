@@ -1,8 +1,7 @@
-//! HTTP/2 on a worker's connections, by the `h2` crate: a place is one of the requests that a connection may have in
-//! flight.
+//! HTTP/2 on a worker's connections, with the `h2` crate. A slot is one stream that may be in flight on a connection.
 //!
 //! ```text
-//!   up --preface, SETTINGS--> settling --the peer's SETTINGS--> open: its places take requests
+//!   up --preface, SETTINGS--> settling --the peer's SETTINGS--> open: its slots take requests
 //!                                                                 |
 //!      closed, when its last request has ended <-- retiring: GOAWAY, or enough requests
 //! ```
@@ -25,42 +24,42 @@ use crate::link::{Buffers, Link, Read};
 use crate::recording::books::Cause;
 use crate::request::{CheckState, Checks, Place, default_is_unexpected};
 
-/// What peers may send before they hear that it was read: no load shall wait for that.
+/// Flow-control window, large enough that no load waits for it.
 const WINDOW_BYTES: u32 = 1 << 30;
-/// A peer that has sent no SETTINGS so long after the connection came up speaks no HTTP/2.
+/// Time after which a peer without SETTINGS is treated as not supporting HTTP/2.
 pub(super) const SETTLE_TIMEOUT_NS: u64 = 5_000_000_000;
 /// The header of a frame (RFC 9113, 4.1).
 const FRAME_HEADER_BYTES: usize = 9;
-/// Streams that were given up and whose answers may still come, and how long that is expected.
+/// Limits for cancelled streams whose responses may still arrive: their number, and their lifetime.
 const RESET_STREAMS_MAX: usize = 16 * 1024;
 const RESET_STREAMS_KEPT: Duration = Duration::from_secs(30);
-/// Requests that are kept ready-made.
+/// Maximum number of requests that are cached in prepared form.
 const READY_MAX: usize = 1024;
 
-/// What HTTP/2 keeps of a connection.
+/// HTTP/2 state of a connection.
 pub(super) struct Http2 {
     pipe: Pipe,
     connection: Connection<Pipe, Bytes>,
     sender: SendRequest<Bytes>,
-    /// By place on the connection.
+    /// By slot of the connection.
     streams: Vec<Option<Stream>>,
     in_flight: usize,
     woken: Arc<Woken>,
-    /// Places whose requests have been handed over and not yet been written.
+    /// Slots whose requests are queued in the library and not written yet.
     unsent: Vec<usize>,
-    /// Places that may be used, as the peer allows.
+    /// Number of slots that the peer allows.
     allowed: usize,
     since_ns: u64,
     greeting: Greeting,
     is_settled: bool,
     is_retiring: bool,
-    /// Whether bytes were left in the socket, since the library cannot take them now.
+    /// Whether bytes were left in the socket because the library cannot accept them now.
     is_paused: bool,
-    /// Whether it stands in the list of those that have something to write.
+    /// Whether it is in the list of connections that need a write.
     is_dirty: bool,
 }
 
-/// How much has come of the peer's first frame, which is its SETTINGS (RFC 9113, 3.4).
+/// Received length of the peer's first frame, which is SETTINGS (RFC 9113, 3.4).
 #[derive(Debug, Default)]
 struct Greeting {
     header: [u8; FRAME_HEADER_BYTES],
@@ -88,7 +87,7 @@ impl Greeting {
         self.bytes += input.len();
     }
 
-    /// Whether it is whole. What it is, the library looks at: only a frame that it took is a greeting.
+    /// Whether the frame is complete. The library validates its content.
     fn is_whole(&self) -> bool {
         let [high, middle, low, ..] = self.header;
         let length = u32::from_be_bytes([0, high, middle, low]) as usize;
@@ -96,7 +95,7 @@ impl Greeting {
     }
 }
 
-/// HTTP/2 over all of a worker's connections.
+/// HTTP/2 counts over all connections of a worker.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Http2Books {
     pub(crate) streams_allowed_min: Option<u32>,
@@ -106,7 +105,7 @@ pub(crate) struct Http2Books {
 }
 
 impl Http2Books {
-    /// A peer allows so many of the `streams` that are wanted on a connection.
+    /// Records the number of streams that a peer allows of the `streams` wanted per connection.
     pub(super) fn note_allowed(&mut self, allowed: usize, streams: usize) {
         if allowed < streams {
             let least = self.streams_allowed_min.unwrap_or(u32::MAX);
@@ -114,7 +113,7 @@ impl Http2Books {
         }
     }
 
-    /// Adds another worker's.
+    /// Adds the counts of another worker.
     pub(crate) fn add(&mut self, other: &Self) {
         self.streams_allowed_min =
             self.streams_allowed_min.into_iter().chain(other.streams_allowed_min).min();
@@ -125,15 +124,15 @@ impl Http2Books {
 }
 
 impl Http2 {
-    /// Begins on a connection that has just come up: the preface and our SETTINGS lie ready to be written.
+    /// Begins HTTP/2 on a new connection; the preface and our SETTINGS are ready to be written.
     pub(super) fn begin(streams: usize, now_ns: u64) -> Self {
         let pipe = Pipe::default();
         let mut builder = h2::client::Builder::new();
         builder
             .enable_push(false)
-            // None is opened before the peer's SETTINGS say how many it takes.
+            // No stream is opened before the peer's SETTINGS limit their number.
             .initial_max_send_streams(0)
-            // Answers that come after their time-out are no fault of the peer's.
+            // Responses after their time-out are not an error of the peer.
             .max_concurrent_reset_streams(RESET_STREAMS_MAX)
             .max_local_error_reset_streams(None)
             .reset_stream_duration(RESET_STREAMS_KEPT)
@@ -159,7 +158,8 @@ impl Http2 {
             is_paused: false,
             is_dirty: false,
         };
-        // The library writes the preface by itself and SETTINGS only when it is polled. Some servers answer only once
+        // The library writes the preface by itself, and SETTINGS only when polled. Some servers respond only after
+        // both.
         // they have both.
         let _ = begun.drive();
         begun
@@ -173,12 +173,12 @@ impl Http2 {
         !self.is_settled && now_ns >= self.since_ns + SETTLE_TIMEOUT_NS
     }
 
-    /// Places that may be used.
+    /// Number of slots that the peer allows.
     pub(super) fn allowed(&self) -> usize {
         self.allowed
     }
 
-    /// Goes on with what the peer sent so far; whether it has sent its SETTINGS.
+    /// Processes what the peer has sent so far; returns whether SETTINGS have arrived.
     pub(super) fn settle(
         &mut self,
         link: &mut Link,
@@ -208,7 +208,7 @@ impl Http2 {
                     if self.greeting.is_whole() {
                         self.is_settled = true;
                         self.allowed = self.allowance();
-                        // SETTINGS want to be acknowledged.
+                        // The acknowledgement of SETTINGS must be sent.
                         self.write(link).map_err(|cause| (cause, None))?;
                         return Ok(true);
                     }
@@ -221,7 +221,7 @@ impl Http2 {
         self.sender.current_max_send_streams().min(self.streams.len())
     }
 
-    /// Whether the peer is read no further for now: the library has replies for it that it does not read either.
+    /// Whether reading pauses because the peer does not read the replies that the library has for it.
     #[inline]
     pub(super) fn pauses_reading(&mut self) -> bool {
         let is_blocked = self.pipe.is_blocked();
@@ -229,12 +229,12 @@ impl Http2 {
         is_blocked
     }
 
-    /// Whether reading goes on after a pause: the poll does not report again what was left in the socket.
+    /// Whether reading continues after a pause: the poll does not report bytes again that were left in the socket.
     fn reads_on(&mut self) -> bool {
         self.is_paused && !self.pipe.is_blocked() && std::mem::take(&mut self.is_paused)
     }
 
-    /// Lets the library do what there is to do; gives how the connection ended, once it has.
+    /// Polls the library; returns how the connection ended, once it has.
     fn drive(&mut self) -> Option<Result<(), h2::Error>> {
         match Pin::new(&mut self.connection).poll(&mut nobody()) {
             Poll::Pending => None,
@@ -242,7 +242,7 @@ impl Http2 {
         }
     }
 
-    /// Writes what lies ready, as far as the socket takes it; gives how many bytes those were.
+    /// Writes pending output as far as the socket accepts it; returns the number of bytes.
     fn write(&mut self, link: &mut Link) -> Result<usize, Cause> {
         let mut written = 0;
         loop {
@@ -251,13 +251,13 @@ impl Http2 {
             if !was_full || self.pipe.is_full() {
                 return Ok(written);
             }
-            // The library was kept from writing, and now has room again.
+            // The library was blocked from writing, and now has room again.
             let _ = self.drive();
         }
     }
 }
 
-/// Whether a stream is over, and how.
+/// Whether a stream has ended, and how.
 enum Polled {
     Waits,
     Whole,
@@ -265,7 +265,7 @@ enum Polled {
 }
 
 impl Stream {
-    /// Reads what has come of the response.
+    /// Reads the available part of the response.
     fn poll(&mut self, waker: &Waker, checks: Option<&Checks>) -> Polled {
         let mut cx = Context::from_waker(waker);
         loop {
@@ -296,7 +296,7 @@ impl Stream {
                         if let Some(checks) = checks.filter(|checks| checks.wants_body()) {
                             self.check.body(checks, &data);
                         }
-                        // It can fail only for more than came.
+                        // It can fail only for more than the received length.
                         let _ = body.flow_control().release_capacity(data.len());
                         if body.is_end_stream() {
                             return Polled::Whole;
@@ -315,7 +315,7 @@ impl Worker {
         let (head, body) = match self.http2_request(request, place, start.index) {
             Ok(made) => made,
             Err(said) => {
-                // Another of the mix may do.
+                // Another request of the mix may succeed.
                 self.net.said.add(Some(said));
                 let now_ns = mono_ns();
                 self.flow.failed(start.slot, now_ns, Cause::Http2);
@@ -326,14 +326,14 @@ impl Worker {
         let Some(http2) = connection.talk.http2() else { return self.flow.not_sent(start.slot) };
         let sent = match http2.sender.poll_ready(&mut nobody()) {
             Poll::Ready(Ok(())) => http2.sender.send_request(head, body.is_empty()),
-            // The peer takes none now: the place is used again when it does.
+            // The peer allows no more streams now; the slot is used again when it does.
             Poll::Pending => return self.flow.not_sent(start.slot),
             Poll::Ready(Err(error)) => Err(error),
         };
         let (response, mut stream) = match sent {
             Ok(sent) => sent,
             Err(_) => {
-                // The connection is at its end: this one goes to another.
+                // The connection is closing: another one sends this request.
                 let is_idle = http2.in_flight == 0;
                 self.flow.not_sent(start.slot);
                 self.hear_goodbye(place);
@@ -344,7 +344,7 @@ impl Worker {
             }
         };
         if !body.is_empty() {
-            // A stream that was just opened takes data; what windows do not admit yet, the library keeps.
+            // A stream that was just opened accepts data. The library buffers what exceeds the windows.
             let _ = stream.send_data(body, true);
         }
         http2.streams[at] = Some(Stream {
@@ -356,7 +356,7 @@ impl Worker {
         });
         http2.in_flight += 1;
         http2.unsent.push(at);
-        // Whoever waits for a response has to have asked for it once.
+        // The first poll of the stream registers its waker.
         http2.woken.insert(at);
         connection.requests += 1;
         if connection.requests >= self.net.requests_max {
@@ -366,7 +366,7 @@ impl Worker {
         self.mark_dirty(place);
     }
 
-    /// A request as the library wants it.
+    /// A request in the form of the library.
     fn http2_request(
         &mut self,
         request: u32,
@@ -398,7 +398,7 @@ impl Worker {
         }
     }
 
-    /// Writes what requests and answers have left to be written.
+    /// Writes pending output of requests and replies.
     pub(super) fn flush_dirty(&mut self) {
         while let Some(place) = self.dirty.pop() {
             if let Some(http2) = self.net.connections[place].talk.http2() {
@@ -419,7 +419,7 @@ impl Worker {
     fn write_out(&mut self, place: usize) {
         let connection = &mut self.net.connections[place];
         let Some(http2) = connection.talk.http2() else { return };
-        // How it ended is seen again when it is read.
+        // The next read shows how it ended.
         let _ = http2.drive();
         let now_ns = mono_ns();
         let written = http2.write(&mut connection.link);
@@ -439,7 +439,7 @@ impl Worker {
                 self.poll_streams(place, now_ns, now_ns);
             }
             Err(cause) => {
-                // The connection had died unseen before these were sent on it.
+                // The connection was already closed before these requests were sent on it.
                 let unsent = std::mem::take(&mut http2.unsent);
                 connection.link.stop_writing(cause);
                 for at in unsent {
@@ -448,22 +448,22 @@ impl Worker {
                         self.flow.not_sent(place * self.net.streams + at);
                     }
                 }
-                // Perhaps the peer answered before it broke off: reading will tell.
+                // The peer may have responded before the connection broke; reading shows that.
                 self.again.push(place);
             }
         }
     }
 
-    /// The peer demands replies without end and reads none. Whoever lets it go on runs out of memory.
+    /// The peer demands endless replies and reads none. Ending the connection prevents that memory runs out.
     fn end_flood(&mut self, place: usize) {
         let said =
             "HTTP/2: the server floods the connection with PING or SETTINGS and does not read the replies";
         self.net.said.add(Some(said.to_owned()));
-        // It would read no goodbye either.
+        // It would not read a GOAWAY either.
         self.broken(place, mono_ns(), Cause::Http2);
     }
 
-    /// Takes bytes that were read on a connection.
+    /// Processes bytes that were read on a connection.
     pub(super) fn take_http2(&mut self, place: usize, bytes: usize, stamp_ns: Option<u64>) -> Taken {
         let Some(http2) = self.net.connections[place].talk.http2() else { return Taken::More };
         http2.pipe.feed(&self.net.buffers.plain[..bytes]);
@@ -484,7 +484,7 @@ impl Worker {
         if has_freed { Taken::Whole(mono_ns()) } else { Taken::More }
     }
 
-    /// The peer has closed.
+    /// The peer closed the connection.
     pub(super) fn closed_http2(&mut self, place: usize, now_ns: u64) {
         let connection = &mut self.net.connections[place];
         let cause = connection.link.cause_of_end(Cause::Closed);
@@ -497,7 +497,7 @@ impl Worker {
         self.broken(place, now_ns, cause);
     }
 
-    /// Resolves the requests whose streams have something to tell; whether places were freed.
+    /// Resolves the requests of woken streams; returns whether slots were freed.
     fn poll_streams(&mut self, place: usize, now_ns: u64, came_ns: u64) -> bool {
         let mut has_freed = false;
         let words = self.net.connections[place].talk.http2().map_or(0, |http2| http2.woken.words());
@@ -547,7 +547,7 @@ impl Worker {
         let is_reusable = !http2.is_retiring && at < http2.allowed;
         let slot = place * self.net.streams + at;
         match cause {
-            // Streams above the last that the peer names were not processed (RFC 9113, 6.8).
+            // The peer did not process streams above the last one that GOAWAY names (RFC 9113, 6.8).
             Cause::GoAway if error.reason() == Some(Reason::NO_ERROR) => {
                 self.net.http2.sent_again += 1;
                 self.flow.not_processed(slot);
@@ -577,7 +577,7 @@ impl Worker {
         cause
     }
 
-    /// A peer that said goodbye gets no more requests.
+    /// A peer that sent GOAWAY gets no more requests.
     fn hear_goodbye(&mut self, place: usize) {
         let Some(http2) = self.net.connections[place].talk.http2() else { return };
         if !http2.is_retiring
@@ -616,7 +616,7 @@ impl Worker {
         false
     }
 
-    /// No place of the connection takes another request.
+    /// Stops new requests on all slots of the connection.
     pub(super) fn rest(&mut self, place: usize) {
         for slot in self.net.slots_of(place) {
             if !self.flow.is_busy(slot) {
@@ -625,7 +625,7 @@ impl Worker {
         }
     }
 
-    /// A request was not answered in time: its stream is cancelled, and its place takes another.
+    /// A request timed out: its stream is cancelled, and its slot is used again.
     pub(super) fn give_up_http2(&mut self, slot: usize, now_ns: u64) {
         let (place, at) = self.net.connection_of(slot);
         let Some(http2) = self.net.connections[place].talk.http2() else { return };
@@ -637,12 +637,12 @@ impl Worker {
         if !http2.is_retiring && at < http2.allowed {
             self.flow.connected(slot, now_ns);
         }
-        // The reset informs the peer that its response is no longer wanted.
+        // The reset informs the peer that its response is no longer needed.
         self.mark_dirty(place);
     }
 }
 
-/// The library is polled after everything that happens to it, so nobody has to be woken.
+/// The library is polled after every event, so wake-ups are not needed.
 fn nobody() -> Context<'static> {
     Context::from_waker(Waker::noop())
 }
@@ -666,7 +666,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_connection_whose_replies_are_not_read_is_read_no_further_until_they_are() {
+    fn reading_pauses_until_the_peer_reads_its_replies() {
         let mut http2 = Http2::begin(1, 0);
         let drain = |http2: &mut Http2| http2.pipe.drain(|bytes| Ok::<_, ()>(bytes.len())).unwrap();
         drain(&mut http2);
@@ -676,7 +676,7 @@ mod tests {
         assert!(http2.drive().is_none() && !http2.reads_on());
         assert!(http2.pauses_reading() && !http2.reads_on(), "the pipe is full");
         assert!(http2.pipe.is_flooded());
-        // Whoever reads them all gets the others.
+        // A peer that reads all replies gets the remaining ones.
         let first = drain(&mut http2);
         assert!(http2.drive().is_none() && !http2.pauses_reading());
         assert!(http2.reads_on() && !http2.reads_on(), "once");

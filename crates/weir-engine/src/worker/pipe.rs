@@ -1,4 +1,4 @@
-//! Memory in place of a socket, so that a protocol that wants one can be fed by hand.
+//! Memory in place of a socket, so that a protocol library that needs one can be driven by hand.
 
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
@@ -10,31 +10,31 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::replies::Replies;
 
-/// Once so much waits to be written, the protocol has to wait too.
+/// Limit of pending output, above which the protocol is blocked.
 const OUTPUT_BYTES_MAX: usize = 256 * 1024;
-/// Bytes that were read or written already and still take room, at most: moving the others costs less than one a byte.
+/// Limit of used bytes that still occupy memory. Moving the others then costs less than one move per byte.
 const USED_BYTES_MAX: usize = 256 * 1024;
 
-/// Both ends of a connection in memory: one clone is the protocol's, the other its worker's.
+/// Both ends of an in-memory connection: one clone for the protocol, the other for its worker.
 ///
-/// Nobody is ever woken: the worker polls the protocol after everything that it does to the pipe.
+/// It wakes no task: the worker polls the protocol after every change of the pipe.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pipe(Rc<RefCell<State>>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// What the peer sent, from `read` on.
+    /// Bytes from the peer; those from `read` on are unread.
     input: Vec<u8>,
     read: usize,
     is_ended: bool,
-    /// What is to be sent, from `written` on.
+    /// Bytes for the peer; those from `written` on are unsent.
     output: Vec<u8>,
     written: usize,
     replies: Replies,
 }
 
 impl Pipe {
-    /// Bytes came from the peer.
+    /// Adds bytes from the peer.
     pub(super) fn feed(&self, bytes: &[u8]) {
         let state = &mut *self.0.borrow_mut();
         if state.read >= USED_BYTES_MAX {
@@ -44,13 +44,13 @@ impl Pipe {
         state.input.extend_from_slice(bytes);
     }
 
-    /// Nothing more comes from the peer.
+    /// Marks the end of the bytes from the peer.
     pub(super) fn end(&self) {
         self.0.borrow_mut().is_ended = true;
     }
 
-    /// Hands what is to be sent to `write`, which says how much it took; again and again until that is nothing. An
-    /// error is told only where nothing was taken before: it comes again with the next.
+    /// Passes pending output to `write`, which returns the accepted length, until that is zero. An error is returned
+    /// only if nothing was written before; otherwise the next call returns it.
     pub(super) fn drain<E>(&self, mut write: impl FnMut(&[u8]) -> Result<usize, E>) -> Result<usize, E> {
         let state = &mut *self.0.borrow_mut();
         let mut sum = 0;
@@ -68,7 +68,7 @@ impl Pipe {
             state.output.clear();
             state.written = 0;
         } else if state.written >= USED_BYTES_MAX {
-            // A peer that reads slowly never lets it run empty.
+            // With a peer that reads slowly, the buffer never becomes empty.
             state.output.drain(..state.written);
             state.written = 0;
         }
@@ -76,7 +76,7 @@ impl Pipe {
         Ok(sum)
     }
 
-    /// Whether the protocol reads no further until more of what waits is written.
+    /// Whether the protocol is blocked until more of the output is written.
     pub(super) fn is_blocked(&self) -> bool {
         self.is_full() && !self.0.borrow().input.is_empty()
     }
@@ -86,7 +86,7 @@ impl Pipe {
         self.0.borrow().replies.are_too_many()
     }
 
-    /// Whether the protocol may have been kept from writing.
+    /// Whether the protocol may have been blocked from writing.
     pub(super) fn is_full(&self) -> bool {
         let state = self.0.borrow();
         state.output.len() - state.written >= OUTPUT_BYTES_MAX
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_fed_is_read_and_what_is_written_is_drained() {
+    fn fed_bytes_are_read_and_written_bytes_are_drained() {
         let mut cx = Context::from_waker(Waker::noop());
         let worker = Pipe::default();
         let mut protocol = worker.clone();
@@ -193,13 +193,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_and_read_piece_by_piece_takes_no_room() {
+    fn used_bytes_are_freed_piece_by_piece() {
         let mut cx = Context::from_waker(Waker::noop());
         let worker = Pipe::default();
         let mut protocol = worker.clone();
         let piece = [0; 16 * 1024];
         for _ in 0..1_000 {
-            // It never runs empty.
+            // The buffer never becomes empty.
             assert!(Pin::new(&mut protocol).poll_write(&mut cx, &piece).is_ready());
             let mut is_first = true;
             let mut half =

@@ -1,4 +1,4 @@
-//! Replies that a peer demands by PING and SETTINGS and has not read yet (RFC 9113, 6.5.3 and 6.7).
+//! Replies to PING and SETTINGS that a peer has not read yet (RFC 9113, 6.5.3 and 6.7).
 
 /// The header of a frame (RFC 9113, 4.1).
 const HEADER_BYTES: usize = 9;
@@ -7,20 +7,20 @@ const PREFACE_BYTES: usize = 24;
 const SETTINGS: u8 = 4;
 const PING: u8 = 6;
 const ACK: u8 = 1;
-/// Replies that may wait to be sent, bytes: to 3,855 PINGs, or to 7,281 SETTINGS.
+/// Limit of pending replies in bytes: to 3,855 PINGs, or to 7,281 SETTINGS.
 const WAITING_BYTES_MAX: usize = 64 * 1024;
 
-/// The bytes of replies among all that waits to be sent.
+/// The size of replies in pending output.
 ///
-/// Where each of them lies is not kept: those that were queued before `mark` are all taken to wait until the whole of
-/// what had been queued by then is sent.
+/// Their positions are not stored. Replies that were queued before `mark` count as pending until everything queued
+/// before `mark` is sent.
 #[derive(Debug)]
 pub(super) struct Replies {
-    /// Bytes until the next frame begins.
+    /// Number of bytes until the next frame.
     until_frame: usize,
     header: [u8; HEADER_BYTES],
     header_bytes: usize,
-    /// Bytes that were ever queued, and ever sent.
+    /// Total bytes ever queued, and ever sent.
     queued: u64,
     sent: u64,
     mark: u64,
@@ -44,7 +44,7 @@ impl Default for Replies {
 }
 
 impl Replies {
-    /// Bytes were queued behind those before.
+    /// Records bytes that were added to the queue.
     pub(super) fn queued(&mut self, mut bytes: &[u8]) {
         self.queued += bytes.len() as u64;
         loop {
@@ -73,7 +73,7 @@ impl Replies {
         }
     }
 
-    /// The first of the bytes that waited were sent.
+    /// Records that the first bytes of the queue were sent.
     pub(super) fn sent(&mut self, bytes: usize) {
         self.sent += bytes as u64;
         if self.sent == self.queued {
@@ -86,7 +86,7 @@ impl Replies {
         self.mark = self.queued;
     }
 
-    /// Whether more of them wait than any peer needs that reads them.
+    /// Whether more replies are pending than for any peer that reads them.
     pub(super) fn are_too_many(&self) -> bool {
         self.before_mark + self.after_mark > WAITING_BYTES_MAX
     }
@@ -98,7 +98,7 @@ mod tests {
 
     const PONG: &[u8] = b"\0\0\x08\x06\x01\0\0\0\0PONGPONG";
     const SETTINGS_ACK: &[u8] = b"\0\0\0\x04\x01\0\0\0\0";
-    /// A PING and SETTINGS of ours, and DATA that looks like a reply within.
+    /// A PING and SETTINGS from us, and DATA whose content looks like a reply.
     const OTHERS: &[u8] = b"\0\0\x08\x06\0\0\0\0\0PINGPING\0\0\0\x04\0\0\0\0\0\
                             \0\0\x09\0\x01\0\0\0\x01\0\0\0\x04\x01\0\0\0\0";
 
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn only_replies_are_counted_however_they_are_cut() {
+    fn only_replies_are_counted_in_any_segmentation() {
         for length in [1, 5, 9, 1_000] {
             let mut replies = begun();
             let all = [PONG, OTHERS, SETTINGS_ACK, OTHERS].concat();
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn replies_that_nobody_reads_are_too_many_at_some_point() {
+    fn unread_replies_exceed_the_limit() {
         for (reply, most) in [(PONG, 3_855), (SETTINGS_ACK, 7_281)] {
             let mut replies = begun();
             (0..most).for_each(|_| replies.queued(reply));
@@ -133,13 +133,13 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_reads_with_a_delay_may_ask_for_as_many_as_it_likes() {
+    fn a_peer_that_reads_with_a_delay_never_exceeds_the_limit() {
         let mut replies = begun();
         for _ in 0..1_000 {
             replies.queued(PONG);
         }
         for _ in 0..100_000 {
-            // A thousand of them always wait.
+            // A thousand replies are always pending.
             replies.queued(PONG);
             replies.sent(PONG.len());
             assert!(!replies.are_too_many());
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn an_upload_that_never_runs_empty_hides_no_replies_that_were_sent() {
+    fn replies_count_as_sent_during_an_endless_upload() {
         let mut replies = begun();
         let upload = [b"\0\x40\0\0\0\0\0\0\x01".as_slice(), &[0; 16_384]].concat();
         replies.queued(&upload);

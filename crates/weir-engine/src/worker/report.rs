@@ -1,4 +1,4 @@
-//! What a worker hands in at its end.
+//! The final report of a worker.
 
 use std::collections::BTreeMap;
 
@@ -8,54 +8,54 @@ use weir_results::new_histogram;
 use crate::flow::FlowReport;
 use crate::tls::Session;
 
-/// Different sayings that are kept; what comes beyond is counted together.
+/// Maximum number of different messages; further ones are counted together.
 const SAYINGS_MAX: usize = 16;
 
-/// What a worker's load came to, with what the worker used.
+/// The result of a worker's load and its resource use.
 #[derive(Debug)]
 pub(crate) struct WorkerReport {
     pub(crate) flow: FlowReport,
     pub(crate) connections_opened: u64,
     /// CPU time in the sustained phase.
     pub(crate) cpu_ns: u64,
-    /// Time in the sustained phase in which the thread was ready and had no CPU.
+    /// Time in the sustained phase in which the thread was ready to run but had no CPU.
     pub(crate) runqueue_ns: Option<u64>,
     pub(crate) said: Said,
     pub(crate) tls: TlsBooks,
     pub(crate) http2: super::Http2Books,
 }
 
-/// What was said of failures, each with its count.
+/// Messages of failures, each with its count.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Said(BTreeMap<String, u64>);
 
-/// Handshakes of one worker.
+/// TLS handshake counts of one worker.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TlsBooks {
     pub(crate) handshakes: u64,
     pub(crate) resumed: u64,
     pub(crate) failed: u64,
     pub(crate) negotiated: BTreeMap<String, u64>,
-    /// Of connections that were opened before the clock started, all at one time.
+    /// Durations for connections that were opened before the clock started, all at once.
     pub(crate) opening: Option<Histogram<u64>>,
-    /// Of those that were opened later.
+    /// Durations for connections that were opened later.
     pub(crate) later: Option<Histogram<u64>>,
 }
 
 impl Said {
-    /// Counts what was said, if anything was.
+    /// Counts a message, if there is one.
     pub(crate) fn add(&mut self, said: Option<String>) {
         if let Some(said) = said {
             self.count(said, 1);
         }
     }
 
-    /// Adds what another worker heard.
+    /// Adds the messages of another worker.
     pub(crate) fn add_all(&mut self, other: &Self) {
         other.0.iter().for_each(|(said, count)| self.count(said.clone(), *count));
     }
 
-    /// All of it.
+    /// All messages with their counts.
     pub(crate) fn into_map(self) -> BTreeMap<String, u64> {
         self.0
     }
@@ -67,7 +67,7 @@ impl Said {
 }
 
 impl TlsBooks {
-    /// A handshake was finished, before the clock started or later.
+    /// Records a handshake, before or after the clock started.
     pub(crate) fn finished(&mut self, session: &Session, took_ns: u64, is_opening: bool) {
         self.handshakes += 1;
         self.resumed += u64::from(session.is_resumed());
@@ -80,12 +80,12 @@ impl TlsBooks {
         times.get_or_insert_with(new_histogram).saturating_record(took_ns);
     }
 
-    /// How long handshakes took: those after the clock started, unless there were none.
+    /// Durations of handshakes: those after the clock started, or else the earlier ones.
     pub(crate) fn times(&self) -> Option<&Histogram<u64>> {
         self.later.as_ref().or(self.opening.as_ref())
     }
 
-    /// Adds another worker's.
+    /// Adds the counts of another worker.
     pub(crate) fn add(&mut self, other: &Self) {
         self.handshakes += other.handshakes;
         self.resumed += other.resumed;
@@ -109,7 +109,7 @@ mod tests {
     fn without_later_handshakes_those_of_the_opening_are_summarized() {
         let (mut sum, mut first, mut second) =
             (TlsBooks::default(), TlsBooks::default(), TlsBooks::default());
-        // To the microsecond: a histogram tells no less.
+        // Compared in microseconds because of the histogram's resolution.
         let summary = |books: &TlsBooks| books.times().map(|times| (times.len(), times.max() / 1_000));
         assert_eq!(summary(&sum), None);
         [900_000, 1_000_000].into_iter().for_each(|ns| first.record(ns, true));
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn sayings_are_counted_and_bounded() {
+    fn messages_are_counted_and_limited() {
         let mut said = Said::default();
         said.add(None);
         for nth in 0..100 {

@@ -1,20 +1,20 @@
 //! How a worker waits.
 //!
-//! An open loop sets alarms ahead for its arrivals, and where the next of them is near it sleeps through what the
-//! sockets have to tell: the kernel notes when answers come, so they lose nothing by being read with the next arrival,
-//! and a wake-up costs more than reading them.
+//! An open loop sets alarms for its arrivals in advance. If the next arrival is near, the worker ignores socket events
+//! until then. The kernel timestamps responses, so reading them late does not change their latency, and a wake-up costs
+//! more than the read.
 
 use weir_io::mono_ns;
 
 use super::Worker;
 
-/// Answers are left lying at most so long; by then the next arrival is due, or they are read.
+/// Maximum delay of reading responses.
 const DEFERRAL_NS_MAX: u64 = 300_000;
-/// Free places that must be left for a worker not to look for freed ones.
+/// Minimum number of free slots for ignoring socket events.
 const FREE_MIN: usize = 4;
-/// The start is slept towards until so much is left, and then spun.
+/// The worker sleeps until this time before the start, and then spins.
 const SPUN_NS: u64 = 60_000;
-/// Before a planned start, an early end of the load is looked for so often.
+/// Period of checks for an early end of the load before a planned start.
 const END_LOOKED_FOR_NS: u64 = 50_000_000;
 
 /// Waits until `CLOCK_MONOTONIC` has reached `start_ns`.
@@ -69,7 +69,7 @@ impl Worker {
                 if self.alarms.is_ahead(now_ns) {
                     until(due_ns);
                 }
-                // What is due goes out before anything is read.
+                // Due requests are sent before reading.
                 self.start_what_woke();
                 self.net.poll.now()
             }
@@ -78,7 +78,7 @@ impl Worker {
                 self.alarms.woken(mono_ns());
                 ready
             }
-            // A closed loop has no alarms, and need not look at the clock for them.
+            // A closed loop has no alarms, so it need not read the clock for them.
             None => self.net.poll.wait(),
         }
     }
@@ -89,17 +89,17 @@ impl Worker {
         self.start_due(now_ns);
     }
 
-    /// Whether nobody needs the sockets to be looked at before the next arrival.
+    /// Whether socket events can be ignored until the next arrival.
     fn may_sleep(&self) -> bool {
         self.net.is_stamped
-            // Answers of several streams that are read together have one time, that of the last.
+            // Responses of several streams that are read together share the timestamp of the last one.
             && self.net.streams == 1
             && self.net.opening == 0
             && self.partial == 0
             && self.flow.free_slots() >= FREE_MIN
     }
 
-    /// Sets alarms for the arrivals to come.
+    /// Sets alarms for the coming arrivals.
     fn set_alarms(&mut self, now_ns: u64) {
         self.alarms.pass(now_ns);
         if !self.alarms.is_low() {

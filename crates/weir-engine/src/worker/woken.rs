@@ -1,4 +1,4 @@
-//! Which streams of a connection have something to tell: a bit each, set by their wakers.
+//! Streams of a connection that were woken: a bit each, set by their wakers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +17,7 @@ struct StreamWaker {
     at: usize,
 }
 
-/// Streams that were taken out of the set.
+/// Streams that were removed from the set.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bits {
     base: usize,
@@ -33,7 +33,7 @@ impl Woken {
         Arc::new(Self { wakers: wakers.collect(), words })
     }
 
-    /// The waker that puts a stream into the set.
+    /// The waker that adds a stream to the set.
     #[inline]
     pub(super) fn waker(&self, at: usize) -> &Waker {
         &self.wakers[at]
@@ -43,13 +43,13 @@ impl Woken {
         insert(&self.words, at);
     }
 
-    /// Number of words to take with [`Woken::take`].
+    /// Number of words for [`Woken::take`].
     #[inline]
     pub(super) fn words(&self) -> usize {
         self.words.len()
     }
 
-    /// Takes the streams of one word out of the set.
+    /// Removes the streams of one word from the set and returns them.
     #[inline]
     pub(super) fn take(&self, word: usize) -> Bits {
         Bits { base: word * 64, bits: self.words[word].swap(0, Ordering::Relaxed) }
@@ -70,7 +70,7 @@ impl Iterator for Bits {
     }
 }
 
-/// One thread does it all; the words are atomic only because wakers may be sent anywhere.
+/// Only one thread uses the words; they are atomic because wakers must be `Send`.
 #[inline]
 fn insert(words: &[AtomicU64], at: usize) {
     words[at / 64].fetch_or(1 << (at % 64), Ordering::Relaxed);
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_stream_stands_in_the_set_once_and_leaves_it_when_taken() {
+    fn each_stream_is_in_the_set_once_and_take_removes_it() {
         let woken = Woken::new(130);
         for at in [129, 3, 64, 63, 3] {
             woken.waker(at).wake_by_ref();

@@ -1,4 +1,5 @@
-//! Peers that close, reset, stall, answer garbage or oddly framed responses: by cause, and the load goes on.
+//! Peers that close, reset, stall, or send malformed or oddly framed responses. Errors are counted by cause, and the
+//! load continues.
 
 use std::net::TcpListener;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use crate::peer::{Behaviour, Peer, last, reset, say};
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 
 #[test]
-fn a_peer_that_answers_is_counted_to_the_request() {
+fn every_request_to_a_responding_peer_is_counted() {
     let peer = Peer::start(|stream, _| say(stream, OK));
     let record = drive(&closed(peer.address, 1_000));
     assert_eq!((record.result.requests.completed, record.result.errors), (1_000, Errors::default()));
@@ -23,7 +24,7 @@ fn a_peer_that_answers_is_counted_to_the_request() {
 }
 
 #[test]
-fn connections_of_a_ramp_are_opened_once_each_and_closed_where_it_falls() {
+fn ramp_connections_open_once_each_and_close_when_it_falls() {
     let peer = Peer::start(|stream, _| say(stream, OK));
     for (from, to, opened) in [(1, 6, 5), (6, 1, 6)] {
         let spec = LoadSpec {
@@ -34,13 +35,13 @@ fn connections_of_a_ramp_are_opened_once_each_and_closed_where_it_falls() {
             ..closed(peer.address, 0)
         };
         let record = drive(&spec);
-        // The last of a rise is due when the load ends.
+        // The last connection of a rising ramp is due when the load ends.
         assert_eq!((record.generator.connections_opened, record.result.errors), (opened, Errors::default()));
     }
 }
 
 #[test]
-fn every_framing_ends_where_it_should() {
+fn every_framing_ends_correctly() {
     let framings: [(Behaviour, u64); 7] = [
         (
             |s, _| {
@@ -71,11 +72,11 @@ fn every_framing_ends_where_it_should() {
 }
 
 #[test]
-fn responses_that_end_their_connection_fail_nothing() {
+fn responses_that_close_the_connection_are_not_failures() {
     let closing: [Behaviour; 3] = [
         |s, _| last(s, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nhi"),
         |s, _| last(s, "HTTP/1.0 200 OK\r\n\r\nuntil the end"),
-        // Announced or not: a close that comes with the response is seen before the next request.
+        // With or without an announcement: the close is seen before the next request.
         |s, nth| {
             say(
                 s,
@@ -106,7 +107,7 @@ fn a_head_request_has_no_body() {
 }
 
 #[test]
-fn bodies_go_out_whole_however_large() {
+fn bodies_of_any_size_are_sent_completely() {
     let peer = Peer::start(|s, _| say(s, OK));
     let mut spec = closed(peer.address, 8);
     spec.requests[0].method = "POST".into();
@@ -117,14 +118,14 @@ fn bodies_go_out_whole_however_large() {
 }
 
 #[test]
-fn requests_are_chosen_by_the_seed() {
+fn the_seed_chooses_the_requests() {
     let peer = Peer::start(|s, _| say(s, OK));
     let mut spec = closed(peer.address, 100);
     spec.requests = (0..5).map(|n| get(&format!("/{n}"))).collect();
     assert_eq!(drive(&spec).result.requests.completed, 100);
 }
 
-/// Drives 40 requests against a peer that fails all of them, and gives the causes.
+/// Drives 40 requests against a peer that fails all of them, and returns the causes.
 fn all_fail(behaviour: Behaviour) -> Errors {
     let peer = Peer::start(behaviour);
     let record = drive(&closed(peer.address, 40));
@@ -138,7 +139,7 @@ fn all_fail(behaviour: Behaviour) -> Errors {
 }
 
 #[test]
-fn broken_answers_are_counted_by_cause() {
+fn malformed_responses_are_counted_by_cause() {
     let closed = |errors: Errors| assert_eq!(errors, Errors { closed: 40, ..Errors::default() });
     closed(all_fail(|_, _| false));
     closed(all_fail(|s, _| last(s, "HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nonly half")));
@@ -158,7 +159,7 @@ fn broken_answers_are_counted_by_cause() {
 }
 
 #[test]
-fn bytes_nobody_asked_for_cost_the_connection_only() {
+fn unsolicited_bytes_only_close_the_connection() {
     let peer = Peer::start(|s, _| say(s, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi and more"));
     let record = drive(&closed(peer.address, 30));
     assert_eq!((record.result.requests.completed, record.result.requests.failed), (30, 0));
@@ -167,10 +168,10 @@ fn bytes_nobody_asked_for_cost_the_connection_only() {
 }
 
 #[test]
-fn a_stalling_peer_is_timed_out_and_its_connections_replaced() {
+fn requests_to_a_stalled_peer_time_out_and_connections_are_replaced() {
     let peer = Peer::start(|s, nth| nth > 0 || say(s, OK));
     let mut spec = closed(peer.address, 24);
-    // Long enough that what times out has been sent, on a busy host, too.
+    // Long enough, also on a busy host, that requests are sent before they time out.
     spec.timeout_ns = 400 * MS;
     let record = drive(&spec);
     let requests = record.result.requests;
@@ -183,7 +184,7 @@ fn a_stalling_peer_is_timed_out_and_its_connections_replaced() {
 }
 
 #[test]
-fn a_peer_that_refuses_is_named_and_nothing_is_completed() {
+fn a_refusing_peer_is_counted_and_nothing_completes() {
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let mut spec = open(address, 500.0, 300 * MS);
     spec.timeout_ns = 100 * MS;
@@ -192,7 +193,7 @@ fn a_peer_that_refuses_is_named_and_nothing_is_completed() {
     assert!(requests.scheduled > 0);
     assert_eq!((requests.dropped, requests.sent), (requests.scheduled, 0));
     assert!(record.result.errors.refused > 0);
-    // Attempts are spaced: this is no flood of them.
+    // Attempts back off: they do not flood the peer.
     assert!(record.result.errors.refused < 100, "{:?}", record.result.errors);
     let mut spec = closed(address, 10);
     spec.timeout_ns = 100 * MS;
@@ -200,7 +201,7 @@ fn a_peer_that_refuses_is_named_and_nothing_is_completed() {
 }
 
 #[test]
-fn the_load_goes_on_when_the_peer_comes_up_later() {
+fn the_load_continues_when_the_peer_starts_later() {
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let spec = closed(address, 200);
     let load = std::thread::spawn({
@@ -215,8 +216,8 @@ fn the_load_goes_on_when_the_peer_comes_up_later() {
 }
 
 #[test]
-fn the_load_goes_on_when_the_peer_goes_and_comes_back() {
-    // The first peer breaks every connection after some requests; the one after it answers all.
+fn the_load_continues_when_the_peer_restarts() {
+    // The first peer resets every connection after some requests; its replacement responds to all.
     let first = Peer::start(|s, nth| {
         if nth == 20 {
             reset(s);

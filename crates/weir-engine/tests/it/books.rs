@@ -13,7 +13,7 @@ use crate::peer::{Behaviour, Peer, say};
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
 
 #[test]
-fn phases_and_workers_add_up_to_what_the_peer_saw() {
+fn phases_and_workers_add_up_to_the_peers_counts() {
     let peer = Peer::start(|s, _| say(s, OK));
     let mut spec = open(peer.address, 3_000.0, 400 * MS);
     (spec.workers, spec.connections, spec.warmup_ns) = (2, 5, 200 * MS);
@@ -24,7 +24,7 @@ fn phases_and_workers_add_up_to_what_the_peer_saw() {
     assert_eq!(record.phase_end_mono_ns - record.phase_start_mono_ns, 400 * MS);
     let sustained: Vec<bool> = record.seconds.iter().map(|second| second.sustained).collect();
     assert_eq!(sustained[..2], [false, true]);
-    // The same seed gives the same schedule, whoever walks it.
+    // The same seed gives the same schedule with any number of workers.
     (spec.workers, spec.connections) = (1, 3);
     assert_eq!(drive(&spec).whole.scheduled, record.whole.scheduled);
 }
@@ -41,7 +41,7 @@ fn a_count_is_exact_in_both_models() {
 }
 
 #[test]
-fn overload_is_dropped_and_timed_out_and_the_books_balance() {
+fn overload_is_dropped_and_timed_out_and_counts_balance() {
     let peer = Peer::start(|s, _| {
         std::thread::sleep(Duration::from_millis(10));
         say(s, OK)
@@ -58,7 +58,7 @@ fn overload_is_dropped_and_timed_out_and_the_books_balance() {
 }
 
 #[test]
-fn connections_that_could_not_be_opened_are_missing() {
+fn unopened_connections_are_reported_as_missing() {
     let peer = Peer::start(|s, _| say(s, OK));
     let refuses = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     for (address, missing) in [(peer.address, 0.0), (refuses, 4.0)] {
@@ -68,7 +68,7 @@ fn connections_that_could_not_be_opened_are_missing() {
 }
 
 #[test]
-fn an_early_end_keeps_what_there_is() {
+fn an_early_end_keeps_the_results_so_far() {
     struct StopAfterOne<'a>(&'a AtomicBool, AtomicU64);
     impl Progress for StopAfterOne<'_> {
         fn second(&self, _: &LiveSecond) {
@@ -91,7 +91,7 @@ fn an_early_end_keeps_what_there_is() {
 }
 
 #[test]
-fn the_seconds_that_are_reported_add_up_to_the_record() {
+fn reported_seconds_add_up_to_the_record() {
     struct Sum(RefCell<Vec<LiveSecond>>);
     impl Progress for Sum {
         fn second(&self, second: &LiveSecond) {
@@ -120,7 +120,7 @@ fn the_seconds_that_are_reported_add_up_to_the_record() {
 }
 
 #[test]
-fn what_cannot_be_driven_is_an_error_that_names_its_place() {
+fn invalid_loads_are_errors_that_name_the_field() {
     let peer = Peer::start(|s, _| say(s, OK));
     let said = |change: fn(&mut weir_engine::LoadSpec)| {
         let mut spec = closed(peer.address, 1);
@@ -149,7 +149,7 @@ fn a_load_stopped_in_its_warm_up_has_an_empty_phase() {
 }
 
 #[test]
-fn a_load_that_keeps_counts_alone_has_them_all() {
+fn a_load_that_keeps_only_counts_has_all_counts() {
     let peer = Peer::start(|s, _| say(s, OK));
     let mut spec = open(peer.address, 500.0, 2_200 * MS);
     spec.counts_only = true;
@@ -164,7 +164,7 @@ fn a_load_that_keeps_counts_alone_has_them_all() {
 }
 
 #[test]
-fn a_warm_up_that_grows_leaves_the_phase_and_the_books_whole() {
+fn an_extended_warm_up_keeps_the_phase_and_balanced_counts() {
     let slower: Behaviour = |stream, nth| {
         std::thread::sleep(Duration::from_micros(100 * nth));
         say(stream, OK)
@@ -192,7 +192,7 @@ fn a_warm_up_that_grows_leaves_the_phase_and_the_books_whole() {
 }
 
 #[test]
-fn a_warm_up_that_must_not_grow_does_not() {
+fn a_warm_up_without_extension_keeps_its_length() {
     let peer = Peer::start(|stream, _| say(stream, OK));
     let spec = LoadSpec { warmup_ns: 20 * MS, warmup_most_ns: 60 * MS, ..closed(peer.address, 50) };
     assert_eq!(drive(&spec).generator.warm_up, None, "it ends by a count");

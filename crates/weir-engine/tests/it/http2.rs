@@ -1,4 +1,4 @@
-//! Servers of HTTP/2 that greet in odd ways, flood, or read late.
+//! HTTP/2 servers with unusual greetings, floods or late reads.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -40,7 +40,7 @@ fn read_frame(peer: &mut impl Read) -> io::Result<(u8, u8, u32)> {
     Ok((kind, flags, u32::from_be_bytes(stream)))
 }
 
-/// Answers every request with an empty 200, and the client's SETTINGS with `greeting`.
+/// Responds to every request with an empty 200, and to the client's SETTINGS with `greeting`.
 fn answer(mut peer: impl Read + Write, greeting: &[u8]) -> io::Result<()> {
     let mut preface = [0; 24];
     peer.read_exact(&mut preface)?;
@@ -56,7 +56,7 @@ fn answer(mut peer: impl Read + Write, greeting: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Serves each connection on a thread; all end with the test's process.
+/// Serves each connection on a thread; all end with the test process.
 fn serve(
     listener: TcpListener,
     act: impl Fn(TcpStream) -> io::Result<()> + Send + Sync + 'static,
@@ -80,7 +80,7 @@ fn http2(address: SocketAddr, count: u64) -> LoadSpec {
     LoadSpec { protocol: ProtocolSpec::Http2, ..closed(address, count) }
 }
 
-/// A server whose SETTINGS stand in one segment with the end of its handshake.
+/// A server that sends its SETTINGS in one segment with the end of its handshake.
 fn greets_with_its_handshake() -> SocketAddr {
     let made = rcgen::generate_simple_self_signed(["peer.example".to_owned()]).unwrap();
     let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
@@ -97,7 +97,7 @@ fn greets_with_its_handshake() -> SocketAddr {
     let config = Arc::new(config);
     serve(listener(), move |mut client| {
         let mut session = ServerConnection::new(Arc::clone(&config)).unwrap();
-        // Kept until the session may send it.
+        // Buffered until the session may send it.
         session.writer().write_all(SETTINGS)?;
         while session.is_handshaking() {
             session.read_tls(&mut client)?;
@@ -108,13 +108,13 @@ fn greets_with_its_handshake() -> SocketAddr {
             }
             client.write_all(&segment)?;
         }
-        // Nothing else comes before the first request.
+        // Nothing else arrives before the first request.
         answer(StreamOwned::new(session, client), b"")
     })
 }
 
 #[test]
-fn settings_that_come_with_the_end_of_the_handshake_are_read() {
+fn settings_in_the_segment_of_the_handshake_are_read() {
     for version in [TlsVersion::V12, TlsVersion::V13] {
         let tls = TlsSpec {
             sni: Some("peer.example".into()),
@@ -140,8 +140,8 @@ fn a_server_that_waits_for_our_settings_gets_them_with_the_preface() {
 }
 
 #[test]
-fn a_flood_of_pings_or_settings_ends_the_connection_with_its_cause() {
-    /// Far beyond what the kernel keeps for a connection.
+fn a_flood_of_pings_or_settings_closes_the_connection_with_its_cause() {
+    /// Far more than the kernel buffers for a connection.
     const MOST: u64 = 256 << 20;
     for frame in [PING, SETTINGS] {
         let listener = listener();
@@ -149,7 +149,7 @@ fn a_flood_of_pings_or_settings_ends_the_connection_with_its_cause() {
         let (most, block) = (Arc::new(AtomicU64::new(0)), frame.repeat(4_096));
         let seen = Arc::clone(&most);
         let address = serve(listener, move |mut client| {
-            // It reads nothing at all.
+            // The peer reads nothing at all.
             client.set_write_timeout(Some(Duration::from_secs(20)))?;
             client.write_all(SETTINGS)?;
             for nth in 1.. {
@@ -170,14 +170,14 @@ fn a_flood_of_pings_or_settings_ends_the_connection_with_its_cause() {
             said.keys().any(|said| said.contains("floods the connection with PING or SETTINGS")),
             "{said:?}"
         );
-        // What the kernel keeps on both sides, and our own bounds.
+        // The kernel's buffers on both sides, and our own limits.
         let most = most.load(Ordering::Relaxed);
         assert!(most < 64 << 20, "{most} bytes were read from a server that read no replies");
     }
 }
 
 #[test]
-fn a_server_that_reads_late_is_neither_given_up_nor_forgotten() {
+fn a_server_that_reads_late_does_not_time_out() {
     let listener = listener();
     socket2::SockRef::from(&listener).set_recv_buffer_size(4_096).unwrap();
     let address = serve(listener, |mut client| {
@@ -189,7 +189,7 @@ fn a_server_that_reads_late_is_neither_given_up_nor_forgotten() {
                 break stream;
             }
         };
-        // The request's body fills the client's side, which then cannot answer the PINGs; the response comes behind them.
+        // The request's body fills the client's output, so it cannot reply to the PINGs. The response follows them.
         let mut writer = client.try_clone()?;
         std::thread::sleep(Duration::from_millis(50));
         let mut answer = PING.repeat(100);

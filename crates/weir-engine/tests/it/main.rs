@@ -1,4 +1,4 @@
-//! The engine against peers on loopback that behave well and badly. Counts and causes are asserted, never times.
+//! The engine against correct and faulty peers on loopback. Tests assert counts and causes, never times.
 #![allow(clippy::unwrap_used)]
 
 mod behaviour;

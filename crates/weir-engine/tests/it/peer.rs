@@ -1,4 +1,4 @@
-//! Small peers on threads: each connection runs one behaviour, and every request that arrives is counted.
+//! Small peers on threads: each connection runs one behaviour, and every request is counted.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// What a connection's thread does after it has read a request: whether it goes on.
+/// The reaction of a connection's thread to a request; returns whether the connection stays open.
 pub(crate) type Behaviour = fn(&mut TcpStream, u64) -> bool;
 
-/// A peer that counts.
+/// A peer that counts requests.
 pub(crate) struct Peer {
     pub(crate) address: SocketAddr,
     pub(crate) counts: Arc<Counts>,
@@ -59,7 +59,7 @@ impl Peer {
         self.counts.requests.load(Ordering::Relaxed)
     }
 
-    /// Stops listening; connections that are open end when the other side closes them.
+    /// Stops listening. Open connections end when the other side closes them.
     pub(crate) fn stop(mut self) -> Arc<Counts> {
         self.end();
         Arc::clone(&self.counts)
@@ -67,7 +67,7 @@ impl Peer {
 
     fn end(&mut self) {
         self.stop.store(true, Ordering::Release);
-        // The acceptor waits for a connection; this is the last.
+        // Wakes the acceptor, which waits for a connection.
         drop(TcpStream::connect(self.address));
         if let Some(acceptor) = self.acceptor.take() {
             drop(acceptor.join());
@@ -82,7 +82,7 @@ impl Drop for Peer {
 }
 
 fn serve(stream: TcpStream, counts: &Counts, behaviour: Behaviour) {
-    // A thread that nobody talks to any more must not keep the test from ending.
+    // A thread without traffic must not keep the test from ending.
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let mut stream = stream;
@@ -96,7 +96,7 @@ fn serve(stream: TcpStream, counts: &Counts, behaviour: Behaviour) {
     }
 }
 
-/// Reads one request to its end; false when there is none.
+/// Reads one whole request; false if there is none.
 fn read_request(reader: &mut BufReader<TcpStream>) -> bool {
     let mut body_bytes = 0;
     let mut is_first = true;
@@ -119,18 +119,18 @@ fn read_request(reader: &mut BufReader<TcpStream>) -> bool {
     reader.read_exact(&mut body).is_ok()
 }
 
-/// Writes, ignoring that the other side may be gone.
+/// Writes and ignores a closed connection.
 pub(crate) fn say(stream: &mut TcpStream, text: &str) -> bool {
     stream.write_all(text.as_bytes()).is_ok()
 }
 
-/// Writes the last that this connection gets.
+/// Writes the last bytes of this connection.
 pub(crate) fn last(stream: &mut TcpStream, text: &str) -> bool {
     say(stream, text);
     false
 }
 
-/// Closes with a reset in place of an orderly end.
+/// Closes with a reset instead of an orderly close.
 pub(crate) fn reset(stream: &TcpStream) {
     socket2::SockRef::from(stream).set_linger(Some(Duration::ZERO)).unwrap();
 }

@@ -1,4 +1,4 @@
-//! A real origin behind a relay that keeps the heads of the requests that pass.
+//! A real origin behind a relay that records request heads.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use weir_origin::{Origin, OriginSpec};
 
-/// An origin whose requests are known by their heads.
+/// An origin whose request heads are recorded.
 pub(crate) struct Watched {
     pub(crate) origin: Origin,
     pub(crate) address: SocketAddr,
@@ -14,7 +14,7 @@ pub(crate) struct Watched {
 }
 
 impl Watched {
-    /// An origin that answers with a few bytes, and its relay; both end with the test.
+    /// An origin with a short response, and its relay; both end with the test.
     pub(crate) fn start() -> Self {
         let spec = OriginSpec { body_bytes: 64, ..OriginSpec::at(([127, 0, 0, 1], 0).into()) };
         let origin = weir_origin::start(&spec).unwrap();
@@ -31,13 +31,13 @@ impl Watched {
         Self { origin, address, heads }
     }
 
-    /// The heads that have passed since the last call.
+    /// The request heads since the last call.
     pub(crate) fn heads(&self) -> Vec<String> {
         self.heads.try_iter().collect()
     }
 }
 
-/// Relays a connection until one side ends it. Requests have no bodies, so heads follow each other.
+/// Relays a connection until one side closes it. Requests have no bodies, so heads follow each other.
 fn relay(mut client: TcpStream, upstream: SocketAddr, heads: &Sender<String>) {
     let mut server = TcpStream::connect(upstream).unwrap();
     let mut answers = (server.try_clone().unwrap(), client.try_clone().unwrap());
@@ -50,7 +50,7 @@ fn relay(mut client: TcpStream, upstream: SocketAddr, heads: &Sender<String>) {
         pending.extend_from_slice(&part[..bytes]);
         while let Some(end) = pending.windows(4).position(|window| window == b"\r\n\r\n") {
             let head: Vec<u8> = pending.drain(..end + 4).collect();
-            // Kept before it is relayed, so that it is there once it has been answered.
+            // Recorded before the relay forwards it, so that it is there when the response arrives.
             heads.send(String::from_utf8(head.clone()).unwrap()).unwrap();
             if server.write_all(&head).is_err() {
                 return;

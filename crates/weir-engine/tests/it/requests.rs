@@ -1,4 +1,4 @@
-//! What a peer gets to read: every arrival's own request, once.
+//! Received requests: each arrival sends its own, once.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
@@ -9,7 +9,7 @@ use weir_engine::{EngineError, LoadSpec, RequestFileSpec, run};
 
 use crate::load::{closed, drive, get};
 
-/// A peer that answers and hands over the heads that it reads; it ends with the test.
+/// A peer that responds and returns the heads that it reads; it ends with the test.
 fn reading_peer() -> (SocketAddr, Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -66,7 +66,7 @@ fn every_arrival_sends_its_own_request() {
 }
 
 #[test]
-fn a_file_that_makes_no_sense_ends_the_load_before_it_begins() {
+fn an_invalid_file_fails_the_load_before_it_begins() {
     let path = "no/such/file.txt";
     let file = RequestFileSpec { path: path.into(), base: get("/"), is_method_given: false, shuffle: false };
     let spec = LoadSpec { request_file: Some(file), ..closed("127.0.0.1:9".parse().unwrap(), 1) };

@@ -1,4 +1,4 @@
-//! Peers that speak TLS and end their sessions in odd ways.
+//! TLS peers that end their sessions in unusual ways.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -11,7 +11,7 @@ use weir_results::Errors;
 
 use crate::load::{closed, drive};
 
-/// A peer that sends an answer and the end of its session in one segment, and leaves the socket open.
+/// A peer that sends a response and close_notify in one segment, and keeps the socket open.
 fn ends_with_its_answer(answer: &'static str) -> SocketAddr {
     let made = rcgen::generate_simple_self_signed(["peer.example".to_owned()]).unwrap();
     let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
@@ -25,7 +25,7 @@ fn ends_with_its_answer(answer: &'static str) -> SocketAddr {
     let config = Arc::new(config);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    // They end with the test's process.
+    // They end with the test process.
     std::thread::spawn(move || {
         for client in listener.incoming() {
             let session = ServerConnection::new(Arc::clone(&config)).unwrap();
@@ -55,7 +55,7 @@ fn serve(mut client: TcpStream, mut session: ServerConnection, answer: &str) -> 
 }
 
 #[test]
-fn a_session_that_ends_with_its_answer_is_over_though_its_socket_is_open() {
+fn a_session_ends_with_close_notify_although_the_socket_is_open() {
     let until_the_end = "HTTP/1.0 200 OK\r\n\r\nhello";
     let with_length = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
     for answer in [until_the_end, with_length] {

@@ -1,4 +1,4 @@
-//! Loads that several engines carry together: exact counts, unique names, one start.
+//! Loads that several engines drive together: exact counts, unique names, one start.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,7 @@ use crate::relay::Watched;
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
 
-/// What shard `index` of `of` carries.
+/// The part of shard `index` of `of`.
 fn part(spec: &LoadSpec, index: u32, of: u32) -> LoadSpec {
     LoadSpec { shard: Some(ShardSpec { index, of }), ..spec.clone() }
 }
@@ -28,7 +28,7 @@ fn drive_shards(spec: &LoadSpec, of: u32) -> Vec<LoadRecord> {
     })
 }
 
-/// The shards' records merged, and checked as the record of one machine with as many workers.
+/// Merges the shards' records, and checks the result as the record of one machine with the same number of workers.
 fn merged(spec: &LoadSpec, records: &[LoadRecord]) -> LoadRecord {
     let shards = records.iter().zip("abcdefgh".chars()).map(|(record, name)| ShardRecord {
         agent: name.into(),
@@ -50,7 +50,7 @@ fn path(head: &str) -> &str {
 }
 
 #[test]
-fn names_are_unique_over_three_shards_and_a_count_is_split_exactly() {
+fn names_are_unique_over_three_shards_and_counts_are_split_exactly() {
     let watched = Watched::start();
     let base = LoadSpec {
         requests: vec![get("/n/{seq}/{uuid}"), get("/m/{seq}/{uuid}")],
@@ -183,7 +183,7 @@ fn steps_are_split_exactly_and_start_together() {
 }
 
 #[test]
-fn a_planned_start_is_kept_to_the_nanosecond_or_missed_with_its_reason() {
+fn a_planned_start_is_exact_or_fails_with_its_reason() {
     let peer = Peer::start(|stream, _| say(stream, OK));
     let now_ns = weir_io::mono_ns();
     let planned = |start_ns| LoadSpec { start_at_ns: Some(start_ns), ..closed(peer.address, 40) };
@@ -193,7 +193,7 @@ fn a_planned_start_is_kept_to_the_nanosecond_or_missed_with_its_reason() {
     let error = run(&planned(now_ns), &(), &AtomicBool::new(false)).unwrap_err();
     let EngineError::Late { late_ns } = error else { panic!("{error}") };
     assert!(late_ns >= 3_000 * MS && error.to_string().contains("ms after it"), "{error}");
-    // A start so near that connections cannot be open by then.
+    // A start that is too near for connections to be open by then.
     let error = run(&planned(weir_io::mono_ns() + 50_000), &(), &AtomicBool::new(false)).unwrap_err();
     assert!(matches!(error, EngineError::Late { late_ns: 1.. }), "{error}");
     assert_eq!(peer.requests(), sent, "a load that is late sends nothing");
@@ -203,7 +203,7 @@ fn a_planned_start_is_kept_to_the_nanosecond_or_missed_with_its_reason() {
 fn a_load_that_is_stopped_before_its_planned_start_sends_nothing() {
     let peer = Peer::start(|stream, _| say(stream, OK));
     for mut spec in [open(peer.address, 1_000.0, 1_000 * MS), closed(peer.address, 10)] {
-        // Nobody waits for a start that is ten minutes ahead.
+        // The test does not wait for a start in ten minutes.
         spec.start_at_ns = Some(weir_io::mono_ns() + 590_000 * MS);
         spec.workers = 2;
         let stop = AtomicBool::new(false);

@@ -6,66 +6,140 @@ use weir_results::{NetworkUsage, Part, Role, Usage};
 use super::Column;
 use crate::entry::Entry;
 
-const ROLES: [(&str, Role); 5] = [
-    ("data", Role::Data),
-    ("control", Role::Control),
-    ("origin", Role::Origin),
-    ("generator", Role::Generator),
-    ("service", Role::Service),
+/// The prefix of columns, the role, and what its parts are.
+const ROLES: [(&str, Role, &str); 5] = [
+    ("data", Role::Data, "the gateway's data plane"),
+    ("control", Role::Control, "the gateway's control plane"),
+    ("origin", Role::Origin, "the upstream"),
+    ("generator", Role::Generator, "the load generator"),
+    ("service", Role::Service, "the gateway's services"),
 ];
+
+/// A name, a meaning in which WHO stands for the parts of a role, and what it names in a `T`.
+type Described<T, V> = (&'static str, &'static str, fn(&T) -> Option<V>);
 
 /// The columns of every role.
 pub(super) fn columns() -> Vec<Column> {
-    ROLES.into_iter().flat_map(|(name, role)| of_role(name, role)).collect()
+    ROLES.into_iter().flat_map(|(name, role, who)| of_role(name, role, who)).collect()
 }
 
-fn of_role(name: &str, role: Role) -> Vec<Column> {
-    let float = |what: &str, of: fn(&Usage) -> Option<f64>| {
-        Column::float(format!("{name}_{what}"), move |entry| usage(entry, role).as_ref().and_then(of))
+fn of_role(name: &str, role: Role, who: &str) -> Vec<Column> {
+    let mut columns = identity(name, role, who);
+    columns.extend(processor(name, role, who));
+    columns.extend(counts(name, role, who));
+    columns.extend(network(name, role, who));
+    columns
+}
+
+fn identity(name: &str, role: Role, who: &str) -> Vec<Column> {
+    vec![
+        Column::text(
+            format!("{name}_version"),
+            format!("Version of {who}; of several parts joined by `;`."),
+            move |entry| {
+                let parts: Vec<&str> = parts(entry, role)?.map(|part| part.version.as_str()).collect();
+                (!parts.is_empty()).then(|| parts.join(";"))
+            },
+        ),
+        Column::float(
+            format!("{name}_limit_cpus"),
+            format!("CPU limit of {who}, cores; missing without a limit."),
+            move |entry| limits(entry, role, |part| part.limit_cpus, |a, b| a + b),
+        ),
+        Column::integer(
+            format!("{name}_limit_memory_bytes"),
+            format!("Memory limit of {who}, bytes; missing without a limit."),
+            move |entry| limits(entry, role, |part| part.limit_memory_bytes, u64::saturating_add),
+        ),
+    ]
+}
+
+/// CPU time of the sustained phase.
+fn processor(name: &str, role: Role, who: &str) -> Vec<Column> {
+    const VALUES: [Described<Usage, f64>; 5] = [
+        (
+            "cpu_s_user",
+            "CPU time in user mode of WHO in the sustained phase, seconds; missing if it cannot be separated from system \
+             time.",
+            |usage| (!usage.cpu_is_unsplit).then_some(usage.cpu_s.user),
+        ),
+        ("cpu_s_system", "The same in system mode, of WHO.", |usage| {
+            (!usage.cpu_is_unsplit).then_some(usage.cpu_s.system)
+        }),
+        ("cpu_cores", "Cores that WHO used: CPU time over wall time.", |usage| Some(usage.cpu_cores)),
+        ("cpu_share_of_limit", "Used cores over the CPU limit of WHO.", |usage| usage.cpu_share_of_limit),
+        ("throttled_s", "Time in which the CPU quota throttled WHO, seconds.", |usage| usage.throttled_s),
+    ];
+    let column = |(what, meaning, of): Described<Usage, f64>| {
+        let value = move |entry: &Entry<'_>| usage(entry, role).as_ref().and_then(of);
+        Column::float(format!("{name}_{what}"), meaning.replace("WHO", who), value)
     };
-    let integer = |what: &str, of: fn(&Usage) -> Option<u64>| {
-        Column::integer(format!("{name}_{what}"), move |entry| usage(entry, role).as_ref().and_then(of))
+    VALUES.into_iter().map(column).collect()
+}
+
+/// Numbers and bytes of the sustained phase.
+fn counts(name: &str, role: Role, who: &str) -> Vec<Column> {
+    const VALUES: [Described<Usage, u64>; 12] = [
+        ("periods", "Periods of the CPU quota of WHO.", |usage| usage.periods),
+        ("periods_throttled", "Quota periods in which WHO was throttled.", |usage| usage.periods_throttled),
+        ("memory_bytes_mean", "Mean memory of WHO without the page cache, bytes.", |usage| {
+            usage.memory_bytes_mean
+        }),
+        ("memory_bytes_peak", "Maximum memory of WHO without the page cache, bytes.", |usage| {
+            usage.memory_bytes_peak
+        }),
+        ("threads_max", "Maximum number of threads of WHO.", |usage| usage.threads_max),
+        ("pids_max", "Maximum number of processes of WHO.", |usage| usage.pids_max),
+        ("open_files_max", "Maximum number of open files of WHO.", |usage| usage.open_files_max),
+        ("sockets_max", "Maximum number of open sockets of WHO.", |usage| usage.sockets_max),
+        (
+            "block_read_bytes",
+            "Bytes that WHO read from block devices; reads from the page cache are not counted.",
+            |usage| usage.block_read_bytes,
+        ),
+        (
+            "block_written_bytes",
+            "Bytes that WHO wrote to block devices; writes that stay in the page cache are not counted.",
+            |usage| usage.block_written_bytes,
+        ),
+        ("switches_voluntary", "Voluntary context switches of WHO.", |usage| usage.switches_voluntary),
+        ("switches_involuntary", "Involuntary context switches of WHO.", |usage| usage.switches_involuntary),
+    ];
+    let column = |(what, meaning, of): Described<Usage, u64>| {
+        let value = move |entry: &Entry<'_>| usage(entry, role).as_ref().and_then(of);
+        Column::integer(format!("{name}_{what}"), meaning.replace("WHO", who), value)
     };
-    let network = |what: &str, of: fn(&NetworkUsage) -> u64| {
-        Column::integer(format!("{name}_network_{what}"), move |entry| {
-            usage(entry, role)?.network.as_ref().map(of)
+    VALUES.into_iter().map(column).collect()
+}
+
+/// The run-queue delay, and traffic over the interfaces of the network namespace.
+fn network(name: &str, role: Role, who: &str) -> Vec<Column> {
+    const VALUES: [Described<NetworkUsage, u64>; 5] = [
+        ("received_bytes", "Bytes that WHO received, with Ethernet headers", |usage| {
+            Some(usage.received_bytes)
+        }),
+        ("sent_bytes", "Bytes that WHO sent, with Ethernet headers", |usage| Some(usage.sent_bytes)),
+        ("received_packets", "Packets that WHO received", |usage| Some(usage.received_packets)),
+        ("sent_packets", "Packets that WHO sent", |usage| Some(usage.sent_packets)),
+        ("retransmitted_segments", "TCP segments that WHO retransmitted", |usage| {
+            Some(usage.retransmitted_segments)
+        }),
+    ];
+    let column = |(what, meaning, of): Described<NetworkUsage, u64>| {
+        let meaning = format!("{}; missing on `network: loopback`.", meaning.replace("WHO", who));
+        Column::integer(format!("{name}_network_{what}"), meaning, move |entry| {
+            usage(entry, role)?.network.as_ref().and_then(of)
         })
     };
-    vec![
-        Column::text(format!("{name}_version"), move |entry| {
-            let parts: Vec<&str> = parts(entry, role)?.map(|part| part.version.as_str()).collect();
-            (!parts.is_empty()).then(|| parts.join(";"))
-        }),
-        Column::float(format!("{name}_limit_cpus"), move |entry| {
-            limits(entry, role, |part| part.limit_cpus, |a, b| a + b)
-        }),
-        Column::integer(format!("{name}_limit_memory_bytes"), move |entry| {
-            limits(entry, role, |part| part.limit_memory_bytes, u64::saturating_add)
-        }),
-        float("cpu_s_user", |usage| (!usage.cpu_is_unsplit).then_some(usage.cpu_s.user)),
-        float("cpu_s_system", |usage| (!usage.cpu_is_unsplit).then_some(usage.cpu_s.system)),
-        float("cpu_cores", |usage| Some(usage.cpu_cores)),
-        float("cpu_share_of_limit", |usage| usage.cpu_share_of_limit),
-        float("throttled_s", |usage| usage.throttled_s),
-        integer("periods", |usage| usage.periods),
-        integer("periods_throttled", |usage| usage.periods_throttled),
-        integer("memory_bytes_mean", |usage| usage.memory_bytes_mean),
-        integer("memory_bytes_peak", |usage| usage.memory_bytes_peak),
-        integer("threads_max", |usage| usage.threads_max),
-        integer("pids_max", |usage| usage.pids_max),
-        integer("open_files_max", |usage| usage.open_files_max),
-        integer("sockets_max", |usage| usage.sockets_max),
-        integer("block_read_bytes", |usage| usage.block_read_bytes),
-        integer("block_written_bytes", |usage| usage.block_written_bytes),
-        integer("switches_voluntary", |usage| usage.switches_voluntary),
-        integer("switches_involuntary", |usage| usage.switches_involuntary),
-        float("runqueue_s", |usage| usage.runqueue_s),
-        network("received_bytes", |network| network.received_bytes),
-        network("sent_bytes", |network| network.sent_bytes),
-        network("received_packets", |network| network.received_packets),
-        network("sent_packets", |network| network.sent_packets),
-        network("retransmitted_segments", |network| network.retransmitted_segments),
-    ]
+    let runqueue = Column::float(
+        format!("{name}_runqueue_s"),
+        format!(
+            "Run-queue delay of {who}, seconds: time in which threads were ready and waited for a CPU, over all threads, \
+             also while the quota throttled them."
+        ),
+        move |entry| usage(entry, role)?.runqueue_s,
+    );
+    [runqueue].into_iter().chain(VALUES.into_iter().map(column)).collect()
 }
 
 fn usage(entry: &Entry<'_>, role: Role) -> Option<Usage> {

@@ -1,34 +1,41 @@
-//! The table's columns are those that the documents describe.
+//! The columns as the reference describes them.
 
-const DOCUMENT: &str = include_str!("../../../../docs/export.md");
+use weir_export::{ColumnDescription, columns, findings_columns};
 
-/// Names and kinds of the table under the heading `Columns`: a row may name several columns.
-fn documented() -> Vec<(String, String)> {
-    let section = DOCUMENT.split("\n## ").find(|section| section.starts_with("Columns")).expect("a section");
-    let rows = section.lines().filter(|line| line.starts_with("| `"));
-    rows.flat_map(|row| {
-        let fields: Vec<&str> = row.split('|').map(str::trim).collect();
-        let kind = fields[2].to_owned();
-        let names = fields[1].split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>();
-        names.into_iter().map(move |name| (name, kind.clone()))
-    })
-    .collect()
-}
-
-#[test]
-fn every_column_is_documented_and_every_documented_column_is_there() {
-    let mut code: Vec<(String, String)> =
-        weir_export::columns().into_iter().map(|(name, kind)| (name, kind.name().to_owned())).collect();
-    let behind = code.iter().position(|(name, _)| name == "repeat").expect("a column") + 1;
-    code.insert(behind, ("axis.PATH".into(), "float or text".into()));
-    assert_eq!(documented(), code);
-}
-
-#[test]
-fn no_name_stands_twice() {
-    let mut names: Vec<String> = weir_export::columns().into_iter().map(|(name, _)| name).collect();
+fn check(columns: &[ColumnDescription]) {
+    for column in columns {
+        assert!(
+            column.meaning.ends_with('.') && !column.meaning.starts_with(char::is_lowercase),
+            "{column:?}"
+        );
+        assert!(!column.kind.is_empty() && !column.meaning.contains("WHO"), "{column:?}");
+    }
+    let mut names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
     let all = names.len();
-    names.sort();
+    names.sort_unstable();
     names.dedup();
     assert_eq!(names.len(), all);
+}
+
+#[test]
+fn every_column_has_a_meaning_and_a_name_of_its_own() {
+    check(&columns());
+    check(&findings_columns());
+    assert!(columns().len() > 200);
+}
+
+#[test]
+fn quantiles_are_described_in_words() {
+    let columns = columns();
+    for (name, start) in [
+        ("latency_ns_min", "Minimum latency, "),
+        ("latency_ns_p50", "Median latency, "),
+        ("latency_ns_p99", "99th percentile of the latency, "),
+        ("service_time_ns_p9999", "99.99th percentile of the service time, "),
+        ("rate_per_s_low", "Lower bound of `rate_per_s`; "),
+        ("service_cpu_cores", "Cores that the gateway's services used: "),
+    ] {
+        let column = columns.iter().find(|column| column.name == name).expect(name);
+        assert!(column.meaning.starts_with(start), "{column:?}");
+    }
 }

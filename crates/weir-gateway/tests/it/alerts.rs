@@ -1,15 +1,17 @@
-//! The rules for Prometheus in operations.md: as Prometheus' own tool takes them, against the metrics, labels and causes
-//! that there are, and each of them firing where it should and nowhere else.
+//! The alerts in dashboards/rules: Prometheus' own tool reads them, they name existing metrics, labels and causes, and each
+//! fires where it should and nowhere else. The page for operators names those that page somebody.
 
 use std::collections::BTreeSet;
 use std::process::Command;
 
+use rcgen::PKCS_ECDSA_P256_SHA256;
 use serde_json::{Value, json};
 use weir_dataplane::Cause;
 
-use crate::process::{Gateway, config, origin, peer};
+use crate::process::{Gateway, ask, config, connect, origin, peer};
+use crate::tls::Authority;
 
-const MANUAL: &str = include_str!("../../../../docs/gateway.md");
+const RULES: &str = include_str!("../../../../dashboards/rules/weir-gateway.yaml");
 const OPERATIONS: &str = include_str!("../../../../docs/operations.md");
 
 /// Labels that Prometheus itself gives.
@@ -96,14 +98,9 @@ const CASES: [(&str, &[Series]); 20] = [
     ("WeirLogLinesLost", &[("weir_access_log_dropped_total{reason='queue'}", "0+1x30", "7x30")]),
 ];
 
-fn rules() -> String {
-    let (_, rest) = OPERATIONS.split_once("```yaml\ngroups:\n").expect("rules");
-    format!("groups:\n{}", rest.split_once("```").expect("their end").0)
-}
-
 /// What stands behind this field in the rules, in their order.
-fn each<'r>(rules: &'r str, field: &str) -> Vec<&'r str> {
-    rules.lines().filter_map(|line| line.trim_start_matches([' ', '-']).strip_prefix(field)).collect()
+fn each(field: &str) -> Vec<&'static str> {
+    RULES.lines().filter_map(|line| line.trim_start_matches([' ', '-']).strip_prefix(field)).collect()
 }
 
 /// Names of metrics in an expression.
@@ -112,7 +109,7 @@ fn metrics(expression: &str) -> BTreeSet<&str> {
     expression.split(|c: char| !is_of_name(c)).filter(|word| word.starts_with("weir_")).collect()
 }
 
-/// The name that a metric is told under.
+/// The name of the metric that this series belongs to.
 fn family(metric: &str) -> &str {
     metric.strip_suffix("_bucket").unwrap_or(metric)
 }
@@ -137,9 +134,9 @@ fn labels(expression: &str) -> BTreeSet<&str> {
 }
 
 /// The tool's verdict on a file, and what it says.
-fn promtool(words: &[&str], name: &str, text: &str, rules: &str) -> (bool, String) {
+fn promtool(words: &[&str], name: &str, text: &str) -> (bool, String) {
     let dir = tempfile::tempdir().expect("a temporary folder");
-    std::fs::write(dir.path().join("rules.yaml"), rules).expect("a file");
+    std::fs::write(dir.path().join("rules.yaml"), RULES).expect("a file");
     std::fs::write(dir.path().join(name), text).expect("a file");
     let mut command = Command::new(peer("promtool"));
     let output = command.current_dir(dir.path()).args(words).arg(name).output().expect("it starts");
@@ -149,27 +146,44 @@ fn promtool(words: &[&str], name: &str, text: &str, rules: &str) -> (bool, Strin
 
 #[test]
 fn promtool_takes_the_rules() {
-    let rules = rules();
-    let (is_good, said) = promtool(&["check", "rules"], "rules.yaml", &rules, &rules);
+    let (is_good, said) = promtool(&["check", "rules"], "rules.yaml", RULES);
     assert!(is_good && said.contains(&format!("SUCCESS: {} rules found", CASES.len())), "{said}");
+}
+
+/// Labels of this metric in a scrape, which has at least one sample of it.
+fn labels_of<'e>(exposed: &'e str, metric: &str) -> BTreeSet<&'e str> {
+    let is_sample = |line: &&str| line.strip_prefix(metric).is_some_and(|rest| rest.starts_with(['{', ' ']));
+    let mut samples = exposed.lines().filter(is_sample).peekable();
+    assert!(samples.peek().is_some(), "no sample of {metric}");
+    samples.flat_map(labels).collect()
+}
+
+/// What a gateway with a certificate exposes after its first request: every series that a rule can name.
+fn exposed() -> String {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    Authority::new(dir.path()).sign(&dir.path().join("own"), &["a.test"], &PKCS_ECDSA_P256_SHA256);
+    let plain = config(origin().0);
+    let secure = ", { address: 127.0.0.1:0, name: secure, tls: { certificate: own.pem, key: own.key } }]";
+    let text = plain.replacen(']', secure, 1);
+    let gateway = Gateway::spawn_in(dir, &text, Command::new(env!("CARGO_BIN_EXE_weir-gateway")));
+    assert!(ask(&mut connect(gateway.address)).is_some());
+    let series = "\nweir_request_duration_seconds_bucket{";
+    gateway.wait_for("the first request", |gateway| gateway.admin("/metrics").contains(series));
+    gateway.admin("/metrics")
 }
 
 #[test]
 fn rules_name_metrics_labels_and_causes_that_there_are() {
-    let gateway = Gateway::start(&config(origin().0));
-    let exposed = gateway.admin("/metrics");
+    let exposed = exposed();
     for metric in metrics(OPERATIONS) {
         assert!(exposed.contains(&format!("\n# TYPE {} ", family(metric))), "{metric} is no metric");
     }
-    let rules = rules();
-    let (expressions, annotations) = (each(&rules, "expr: "), each(&rules, "annotations: "));
+    let (expressions, annotations) = (each("expr: "), each("annotations: "));
     assert_eq!((expressions.len(), annotations.len()), (CASES.len(), CASES.len()));
     for (expression, annotation) in expressions.iter().zip(annotations) {
         let mut known: BTreeSet<&str> = LABELS_OF_PROMETHEUS.into();
         for metric in metrics(expression) {
-            let (_, row) = MANUAL.split_once(&format!("\n| `{}` | ", family(metric))).expect("a row");
-            let cell = row.split('|').next().unwrap_or_default();
-            known.extend(cell.split('`').skip(1).step_by(2));
+            known.extend(labels_of(&exposed, metric));
         }
         let told = annotation
             .split("$labels.")
@@ -179,7 +193,7 @@ fn rules_name_metrics_labels_and_causes_that_there_are() {
             assert!(known.contains(label), "{expression} has no label {label}, only {known:?}");
         }
     }
-    let (_, rest) = rules.split_once("cause=~\"").expect("causes");
+    let (_, rest) = RULES.split_once("cause=~\"").expect("causes");
     for cause in rest.split('"').next().unwrap_or_default().split('|') {
         let is_of = |name: &str| match cause.strip_suffix(".*") {
             Some(start) => name.starts_with(start),
@@ -212,8 +226,7 @@ fn scraped(series: &str) -> String {
 
 #[test]
 fn each_alert_fires_where_it_should_and_nowhere_else() {
-    let rules = rules();
-    assert_eq!(each(&rules, "alert: "), CASES.map(|(alert, _)| alert));
+    assert_eq!(each("alert: "), CASES.map(|(alert, _)| alert));
     let of = |(alert, series): &(&str, &[Series])| {
         let series = series.iter().map(|(name, values, _)| (scraped(name), *values)).collect();
         case(series, &format!("{{alertname='{alert}',alertstate='firing'}}"), Some(1))
@@ -223,6 +236,22 @@ fn each_alert_fires_where_it_should_and_nowhere_else() {
     cases.push(case(quiet.map(|(name, _, values)| (scraped(name), *values)).collect(), "", None));
     let text =
         json!({ "rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": cases }).to_string();
-    let (is_good, said) = promtool(&["test", "rules"], "tests.yaml", &text, &rules);
+    let (is_good, said) = promtool(&["test", "rules"], "tests.yaml", &text);
     assert!(is_good, "{said}");
+}
+
+#[test]
+fn the_page_for_operators_names_the_alerts_that_page() {
+    assert!(OPERATIONS.contains("dashboards/rules/weir-gateway.yaml"));
+    let paging: BTreeSet<&str> = RULES
+        .split("- alert: ")
+        .skip(1)
+        .filter(|rule| rule.contains("{ severity: page }"))
+        .filter_map(|rule| rule.split_whitespace().next())
+        .collect();
+    let named: BTreeSet<&str> = OPERATIONS
+        .split(|c: char| !c.is_ascii_alphabetic())
+        .filter(|word| word.len() > "Weir".len() && word.starts_with("Weir"))
+        .collect();
+    assert_eq!(named, paging);
 }

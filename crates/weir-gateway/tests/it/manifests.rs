@@ -331,4 +331,11 @@ fn what_the_guide_shows_is_what_happens() {
         steps += 1;
     }
     assert!(steps >= 5);
+    let (_, rest) = GUIDE.split_once("`weir-gateway explain conf.d ").expect("a command");
+    let mut parts = rest.split('`');
+    let (request, route) = (parts.next().expect("its end"), parts.nth(1).expect("what it names"));
+    let mut explain = Command::new(env!("CARGO_BIN_EXE_weir-gateway"));
+    let output = explain.arg("explain").arg(served.dir.path()).args(request.split(' ')).output();
+    let told = String::from_utf8(output.expect("it starts").stdout).expect("text");
+    assert!(told.contains(&format!("route     {route}\n")), "{told}");
 }

@@ -3,13 +3,15 @@
 use std::path::Path;
 use std::process::Command;
 
-use weir_config::{LogValue, RequestView};
+use weir_config::RequestView;
 use weir_control::FileSource;
-use weir_dataplane::{Cause, Gateway};
 
 const MANUAL: &str = include_str!("../../../../docs/gateway.md");
 const OPERATIONS: &str = include_str!("../../../../docs/operations.md");
-const ERRORS: &str = include_str!("../../../../docs/errors.md");
+const KUBERNETES: &str = include_str!("../../../../deploy/kubernetes/weir-gateway.yaml");
+const LIMITS: &str = include_str!("../../../../docs/gateway-limits.md");
+const LOGS: &str = include_str!("../../../../docs/gateway-logs.md");
+const ROUTES: &str = include_str!("../../../../docs/gateway-routes.md");
 
 /// The source of this text as a file in `dir`.
 fn source(dir: &Path, text: &str) -> FileSource {
@@ -19,52 +21,53 @@ fn source(dir: &Path, text: &str) -> FileSource {
 }
 
 #[test]
-fn the_example_of_the_manual_loads_and_shows_the_defaults() {
-    let (_, rest) = MANUAL.split_once("```yaml\n").expect("an example");
+fn the_defaults_in_the_page_of_limits_are_those_of_the_program() {
+    let (_, rest) = LIMITS.split_once("```yaml\n").expect("an example");
     let (example, _) = rest.split_once("```").expect("its end");
+    let bare = "listeners: [{ address: 127.0.0.1:1 }]\n";
     let dir = tempfile::tempdir().expect("a temporary folder");
-    let shown = source(dir.path(), example).load().expect("the example is good");
-    let bare = "listeners: [{ address: 127.0.0.1:1 }]";
+    let shown = source(dir.path(), &format!("{bare}{example}")).load().expect("the example is valid");
     let default = source(dir.path(), bare).load().expect("a listener is enough");
     assert_eq!((&shown.limits, &shown.timeouts), (&default.limits, &default.timeouts));
     assert_eq!(shown.drain, default.drain);
-    // They are shown whole: whatever is there has a line of its own.
     for (block, fields) in [
         ("limits", format!("{:?}", default.limits)),
         ("timeouts", format!("{:?}", default.timeouts)),
         ("drain", format!("{:?}", default.drain)),
     ] {
-        for (name, value) in fields.split(['{', ',']).filter_map(|f| f.split_once(": ")) {
-            let name = name.trim();
-            // What is no bound has no value that could be shown.
-            let is_shown = example.contains(&format!("\n  {name}: ")) || value.starts_with("None");
+        for (name, value) in fields.split(['{', ',']).filter_map(|field| field.split_once(": ")) {
+            // A field without a default cannot be shown.
+            let is_shown = example.contains(&format!("\n  {}: ", name.trim())) || value.starts_with("None");
             assert!(is_shown, "{block}.{name} is not in the example");
-            assert!(MANUAL.contains(&format!("\n| `{name}` | ")), "{block}.{name} has no row");
         }
     }
 }
 
-#[test]
-fn what_the_manual_shows_of_the_example_is_what_is_printed() {
-    let (_, rest) = MANUAL.split_once("```yaml\n").expect("an example");
+/// Runs the commands that a page shows for its first configuration, which it calls `file`, and compares what they print.
+/// Returns the subcommands.
+fn run_shown(page: &'static str, file: &str) -> Vec<&'static str> {
+    let (_, rest) = page.split_once("```yaml\n").expect("an example");
     let (example, _) = rest.split_once("```").expect("its end");
     let dir = tempfile::tempdir().expect("a temporary folder");
-    std::fs::write(dir.path().join("gateway.yaml"), example).expect("a configuration file");
-    let shown = MANUAL.split("```\n$ weir-gateway ").skip(1);
-    let commands: Vec<&str> = shown
-        .map(|rest| {
-            let (command, rest) = rest.split_once('\n').expect("its line");
-            let (printed, _) = rest.split_once("```").expect("its end");
-            let output = Command::new("sh")
-                .current_dir(dir.path())
-                .args(["-c", &format!("\"$0\" {command}"), env!("CARGO_BIN_EXE_weir-gateway")])
-                .output()
-                .expect("it starts");
-            assert_eq!(String::from_utf8(output.stdout).expect("text"), printed, "{command}");
-            command.split(' ').next().unwrap_or_default()
-        })
-        .collect();
-    assert_eq!(commands, ["check", "explain"]);
+    std::fs::write(dir.path().join(file), example).expect("a configuration file");
+    let run = |shown: &'static str| {
+        let (command, rest) = shown.split_once('\n').expect("its line");
+        let (expected, _) = rest.split_once("```").expect("its end");
+        let output = Command::new("sh")
+            .current_dir(dir.path())
+            .args(["-c", &format!("\"$0\" {command}"), env!("CARGO_BIN_EXE_weir-gateway")])
+            .output()
+            .expect("it starts");
+        assert_eq!(String::from_utf8(output.stdout).expect("text"), expected, "{command}");
+        command.split(' ').next().unwrap_or_default()
+    };
+    page.split("```\n$ weir-gateway ").skip(1).map(run).collect()
+}
+
+#[test]
+fn what_the_pages_show_of_their_examples_is_what_is_printed() {
+    assert_eq!(run_shown(MANUAL, "gateway.yaml"), ["check", "explain"]);
+    assert_eq!(run_shown(ROUTES, "routes.yaml"), ["explain"]);
 }
 
 #[test]
@@ -81,48 +84,6 @@ fn the_example_of_the_help_loads() {
 }
 
 #[test]
-fn the_list_of_errors_is_that_of_the_program() {
-    let rows = ERRORS.lines().filter(|line| line.contains(" | `") && line.starts_with("| "));
-    let told: Vec<[&str; 3]> = rows
-        .map(|row| {
-            let mut cells = row.trim_matches('|').split('|').map(str::trim);
-            let mut next = || cells.next().unwrap_or_default();
-            [next(), next().trim_matches('`'), next()]
-        })
-        .collect();
-    assert_eq!(told.len(), Cause::ALL.len());
-    for cause in Cause::ALL {
-        let status = cause.status().to_string();
-        // Those that are never answered have no status.
-        let is_right = |[told, name, sentence]: &&[&str; 3]| {
-            [status.as_str(), ""].contains(told) && (*name, *sentence) == (cause.name(), cause.text())
-        };
-        assert_eq!(told.iter().filter(is_right).count(), 1, "{status} {} {}", cause.name(), cause.text());
-    }
-}
-
-#[test]
-fn every_value_of_the_access_log_has_its_row() {
-    for (name, _, meaning) in LogValue::NAMED {
-        assert!(MANUAL.contains(&format!("\n| `${name}` | {meaning} |\n")), "${name} has no row");
-    }
-}
-
-#[test]
-fn every_metric_has_its_row() {
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    let table = source(dir.path(), "listeners: [{ address: 127.0.0.1:0 }]\nworkers: 1\n").load();
-    let gateway = Gateway::start(table.expect("it is good")).expect("it starts");
-    let text = gateway.stats().prometheus();
-    let metrics: Vec<&str> =
-        text.lines().filter_map(|l| l.strip_prefix("# TYPE ")?.split(' ').next()).collect();
-    assert!(metrics.len() > 10, "{text}");
-    for metric in metrics {
-        assert!(MANUAL.contains(&format!("\n| `{metric}` |")), "{metric} has no row");
-    }
-}
-
-#[test]
 fn units_name_flags_that_there_are() {
     let output = Command::new(env!("CARGO_BIN_EXE_weir-gateway")).arg("--help").output().expect("it starts");
     let help = String::from_utf8(output.stdout).expect("text");
@@ -133,7 +94,7 @@ fn units_name_flags_that_there_are() {
 
 #[test]
 fn the_configuration_in_the_manifests_of_a_deployment_is_good() {
-    let (_, rest) = OPERATIONS.split_once("  gateway.yaml: |\n").expect("a ConfigMap");
+    let (_, rest) = KUBERNETES.split_once("  gateway.yaml: |\n").expect("a ConfigMap");
     let (text, _) = rest.split_once("---\n").expect("its end");
     let dir = tempfile::tempdir().expect("a temporary folder");
     std::fs::write(dir.path().join("gateway.yaml"), text).expect("a file");
@@ -146,14 +107,12 @@ fn the_configuration_in_the_manifests_of_a_deployment_is_good() {
 }
 
 #[test]
-fn the_examples_of_the_log_and_of_forwarding_load() {
+fn the_examples_of_the_logs_and_of_forwarding_load() {
     let dir = tempfile::tempdir().expect("a temporary folder");
-    for start in ["```\naccess_log: ", "```\nforwarding:\n"] {
-        let (_, rest) = MANUAL.split_once(start).expect("an example");
+    for (page, start) in [(LOGS, "access_log: "), (LOGS, "log: "), (ROUTES, "forwarding:\n")] {
+        let (_, rest) = page.split_once(&format!("```yaml\n{start}")).expect("an example");
         let (example, _) = rest.split_once("```").expect("its end");
-        let key = start.trim_start_matches("```\n");
-        let text = format!("listeners: [{{ address: 127.0.0.1:1 }}]\n{key}{example}");
-        let table = source(dir.path(), &text).load().expect("the example is good");
-        assert!(table.access_log.is_some() != table.forwarding.is_some(), "{text}");
+        let text = format!("listeners: [{{ address: 127.0.0.1:1 }}]\n{start}{example}");
+        source(dir.path(), &text).load().unwrap_or_else(|error| panic!("{error:?}: {text}"));
     }
 }

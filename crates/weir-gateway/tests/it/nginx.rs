@@ -1,4 +1,4 @@
-//! The guide from nginx: its two configurations, read out of the document, beside each other.
+//! The guide from nginx: its two configurations beside each other.
 
 mod site;
 mod spellings;
@@ -6,8 +6,10 @@ mod spellings;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use self::site::{Answer, Site};
+use self::site::{Answer, OF_NGINX, OF_WEIR, Site};
 use crate::operations::program;
+
+const GUIDE: &str = include_str!("../../../../docs/nginx-to-weir-gateway.md");
 
 /// Name of TLS or plain text, request, status.
 const REQUESTS: [(&str, &str, u16); 31] = [
@@ -103,6 +105,22 @@ fn echoed(site: &Site, ports: site::Ports) -> String {
     let head = String::from_utf8_lossy(&head).into_owned();
     let status = head.split(' ').nth(1).unwrap_or_default();
     format!("{status} {}", String::from_utf8_lossy(&answer))
+}
+
+#[test]
+fn what_the_guide_quotes_is_in_the_example() {
+    for (language, example) in [("nginx", OF_NGINX), ("yaml", OF_WEIR)] {
+        let (_, rest) = GUIDE.split_once(&format!("\n```{language}\n")).expect("a block");
+        let (quoted, _) = rest.split_once("```").expect("its end");
+        let mut lines = example.lines();
+        for line in quoted.lines() {
+            assert!(
+                lines.any(|of_example| of_example == line),
+                "{line:?} is not in the example, or not there"
+            );
+        }
+        assert!(quoted.lines().count() > 3, "{quoted}");
+    }
 }
 
 #[test]

@@ -1,8 +1,8 @@
-//! Chunked bodies, well-formed and not; lengths and closes.
+//! Chunked bodies, well-formed and malformed. Bodies with a length or until close.
 
 use weir_http::{BodyDecoder, BodyError, Framing};
 
-/// Decodes a body from pieces; what it held, its trailers, and the bytes left over.
+/// Decodes a body from pieces. Returns its data, its trailers and the number of remaining bytes.
 fn decode(framing: Framing, pieces: &[&[u8]]) -> Result<(String, String, usize), &'static str> {
     let mut decoder = BodyDecoder::new(framing);
     let (mut body, mut left_over, mut done) = (Vec::new(), 0, false);
@@ -22,7 +22,7 @@ fn decode(framing: Framing, pieces: &[&[u8]]) -> Result<(String, String, usize),
     Ok((text(&body), text(decoder.trailers()), left_over))
 }
 
-/// Checks a chunked body, whole and cut at every byte.
+/// Checks a chunked body, whole and split at every byte.
 fn check(input: &str, expected: Result<(&str, &str, usize), &str>) {
     let expected =
         expected.map(|(body, trailers, left_over)| (body.to_owned(), trailers.to_owned(), left_over));
@@ -36,7 +36,7 @@ fn check(input: &str, expected: Result<(&str, &str, usize), &str>) {
 }
 
 #[test]
-fn well_formed_chunks() {
+fn well_formed_chunks_are_accepted() {
     for (input, body, trailers, left_over) in [
         ("0\r\n\r\n", "", "", 0),
         ("0\r\n\r\nnext", "", "", 4),
@@ -56,7 +56,7 @@ fn well_formed_chunks() {
 }
 
 #[test]
-fn chunks_that_are_refused() {
+fn malformed_chunks_are_rejected() {
     for (input, expected) in [
         ("", "truncated"),
         ("5", "truncated"),
@@ -109,7 +109,7 @@ fn chunks_that_are_refused() {
 }
 
 #[test]
-fn chunk_framing_is_bounded() {
+fn chunk_framing_is_limited() {
     let extension = |bytes: usize| format!("1;{}\r\nx\r\n", "a".repeat(bytes - 1));
     check(&format!("{}0\r\n\r\n", extension(256)), Ok(("x", "", 0)));
     check(&format!("{}0\r\n\r\n", extension(200).repeat(3)), Ok(("xxx", "", 0)));
@@ -124,7 +124,7 @@ fn chunk_framing_is_bounded() {
 }
 
 #[test]
-fn lengths_and_closes() {
+fn bodies_end_by_length_or_close() {
     let decode = |framing, input: &str| decode(framing, &[input.as_bytes()]);
     let found = |body: &str, left_over| Ok((body.to_owned(), String::new(), left_over));
     assert_eq!(decode(Framing::None, "next"), found("", 4));

@@ -1,4 +1,4 @@
-//! Whole connections, and mutations of them: the property that is fuzzed, in a bounded run.
+//! Whole connections and mutations of them: a bounded run of the fuzzed property.
 
 use weir_http::{HeadError, ResponseTo};
 
@@ -12,7 +12,7 @@ const SIDES: [Side; 4] = [
     Side::Responses(ResponseTo::Connect),
 ];
 
-/// Pieces that are likely to matter where they land.
+/// Fragments that often change how a parser reads a message.
 const PIECES: [&str; 24] = [
     "\r\n",
     "\n",
@@ -40,7 +40,7 @@ const PIECES: [&str; 24] = [
     "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
 ];
 
-/// A small generator of our own (splitmix64), so that a failure repeats.
+/// A small deterministic generator (splitmix64), so that a failure is reproducible.
 struct Random(u64);
 
 impl Random {
@@ -82,7 +82,7 @@ fn seeds_of(side: Side) -> &'static [&'static str] {
 }
 
 #[test]
-fn seeds_hold_cut_at_every_byte() {
+fn seeds_hold_when_split_at_every_byte() {
     for side in SIDES {
         for seed in seeds_of(side) {
             check(side, seed.as_bytes(), 5);
@@ -91,7 +91,7 @@ fn seeds_hold_cut_at_every_byte() {
 }
 
 #[test]
-fn mutations_hold_cut_at_every_byte() {
+fn mutations_hold_when_split_at_every_byte() {
     let mut random = Random(1);
     for round in 0..400 {
         let side = SIDES[round % SIDES.len()];
@@ -116,12 +116,12 @@ fn many_mutations_hold() {
             }
         }
     }
-    // The run would prove little if nearly all inputs were refused, or nearly none.
+    // The run proves little if nearly all inputs are accepted or nearly all are rejected.
     assert!(messages > 5_000 && errors > 5_000, "{messages} messages, {errors} errors");
 }
 
 #[test]
-fn heads_at_the_limit_hold_cut_at_every_byte() {
+fn headers_at_the_size_limit_hold_when_split_at_every_byte() {
     let limits = property::limits();
     for excess in 0..3 {
         let start = "GET / HTTP/1.1\r\nHost: a\r\nX: ";

@@ -1,19 +1,19 @@
-//! What long lists cost: the work per byte of a head stays the same, however long its lists and however many its fields.
+//! Checks the cost of long lists: the work per byte of headers does not grow with list length or field count.
 
 use weir_http::{
     CONNECTION_NAMES_MAX, FieldSlots, HeadLimits, ResponseTo, parse_request, parse_response, work,
 };
 
-/// Most units of work per byte. It is reached where `Connection` names as many fields as it may, all of them as long as
-/// the names of the other fields.
+/// Maximum units of work per byte. The worst case is a `Connection` with the maximum number of names. Each name has the
+/// same length as the names of the other fields.
 const UNITS_PER_BYTE_MAX: f64 = CONNECTION_NAMES_MAX as f64;
 
 const LIMITS: HeadLimits = HeadLimits { head_bytes: 1 << 20, target_bytes: 8192, fields: 128 };
 
-/// The fields of which the parser reads a list.
+/// The fields whose values the parser reads as lists.
 const LISTS: [&str; 6] = ["Connection", "Transfer-Encoding", "Content-Length", "TE", "Upgrade", "Expect"];
 
-/// Heads with a list of about `bytes` in the field `name`.
+/// Headers with a list of about `bytes` bytes in the field `name`.
 fn heads(start: &str, name: &str, bytes: usize) -> Vec<String> {
     let numbered = |token: &str, count: usize| (0..count).map(|n| format!("{token}{n}")).collect::<Vec<_>>();
     let short = "a:\r\n".repeat(97);
@@ -34,7 +34,7 @@ fn heads(start: &str, name: &str, bytes: usize) -> Vec<String> {
         names,
     ];
     values.push(format!("{},x", "keep-alive,".repeat(bytes / 11)));
-    // The largest heads take a debug build long: the first shapes say enough.
+    // The largest headers are slow in a debug build, so only the first shapes are checked.
     let is_large = bytes > 100_000;
     values.truncate(if is_large { 4 } else { values.len() });
     let lines = values.into_iter().flat_map(|value| {
@@ -65,7 +65,7 @@ fn check(head: &str, read: impl FnOnce(&[u8]) -> usize) -> f64 {
 }
 
 #[test]
-fn a_long_list_costs_no_more_per_byte_than_a_short_one() {
+fn long_lists_cost_no_more_per_byte_than_short_ones() {
     let mut most: f64 = 0.0;
     for (index, name) in LISTS.into_iter().enumerate() {
         for bytes in if index < 2 { &[31_200, 1_000_000][..] } else { &[31_200] } {

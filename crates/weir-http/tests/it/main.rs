@@ -1,4 +1,4 @@
-//! Tests at the crate's boundary.
+//! Tests of the public API.
 
 mod bodies;
 mod connections;

@@ -1,9 +1,9 @@
-//! What holds for every connection, whatever its bytes. The fuzz target includes this file too.
+//! Properties of every connection, for any bytes. The fuzz target includes this file.
 //!
-//! - Nothing panics, and a decoder that has input goes on or is done.
-//! - What is read doesn't depend on where the bytes were cut.
-//! - A message that was accepted and is written again by the serializing helpers, the way a proxy does,
-//!   is read with the same framing, the same body and the same trailers, and leaves nothing over.
+//! - Nothing panics, and a decoder with input makes progress or is done.
+//! - The result does not depend on where the input is split.
+//! - Serializing an accepted message, as a proxy does, keeps its framing, body and trailers. Reading it again leaves no
+//!   bytes over.
 
 use weir_http::{
     BodyDecoder, BodyError, CHUNK_END, FieldSlots, Framing, HeadError, HeadLimits, ResponseTo,
@@ -11,27 +11,27 @@ use weir_http::{
     append_status_line_with_reason, parse_request, parse_response,
 };
 
-/// Which side's messages a connection carries.
+/// Which side's messages the connection carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
     Requests,
-    /// Responses, all to requests of one kind.
+    /// Responses, all to the same kind of request.
     Responses(ResponseTo),
 }
 
-/// One thing that a reader of a connection found.
+/// One event that the reader reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Event {
     Message(Message),
     HeadError(HeadError),
     BodyError(BodyError),
-    /// The connection stopped being HTTP; as many bytes were left.
+    /// The connection became a tunnel, with this many bytes left.
     Tunnel(usize),
-    /// The input ended within a head; as many bytes of it had come.
+    /// The input ended within the headers, after this many bytes of them.
     HeadCutOff(usize),
 }
 
-/// A whole message.
+/// A complete message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Message {
     pub(crate) head: Head,
@@ -39,25 +39,25 @@ pub(crate) struct Message {
     pub(crate) trailers: Vec<u8>,
 }
 
-/// What a head says, owned.
+/// Parsed headers, owned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Head {
-    /// Method, target, host and path, or status and reason.
+    /// Method, target, host and path, or status and reason phrase.
     pub(crate) start: Vec<String>,
     pub(crate) framing: Framing,
     pub(crate) keep_alive: bool,
     pub(crate) upgrade: bool,
     pub(crate) interim: bool,
-    /// The head as a proxy writes it.
+    /// The headers as a proxy writes them.
     pub(crate) forwarded: Vec<u8>,
 }
 
-/// The limits under test: small, so that inputs reach them.
+/// The limits under test. They are small, so that inputs reach them.
 pub(crate) fn limits() -> HeadLimits {
     HeadLimits { head_bytes: 2048, target_bytes: 256, fields: 20 }
 }
 
-/// Checks everything for these bytes, cut at every position, byte by byte, and in pieces of `stride` bytes.
+/// Checks all properties for these bytes: split at every position, byte by byte, and in pieces of `stride` bytes.
 pub(crate) fn check(side: Side, bytes: &[u8], stride: usize) {
     let whole = read(side, [bytes]);
     assert_eq!(whole, read(side, bytes.chunks(stride.max(1))), "cut in pieces of {stride}");
@@ -69,14 +69,14 @@ pub(crate) fn check(side: Side, bytes: &[u8], stride: usize) {
     check_forwarding(side, &whole);
 }
 
-/// Checks what is cheap: one cut in pieces, and forwarding.
+/// Checks the cheap properties: one split into pieces, and forwarding.
 pub(crate) fn check_quickly(side: Side, bytes: &[u8], stride: usize) {
     let whole = read(side, [bytes]);
     assert_eq!(whole, read(side, bytes.chunks(stride.max(1))), "cut in pieces of {stride}");
     check_forwarding(side, &whole);
 }
 
-/// Reads a connection whose bytes come in these pieces.
+/// Reads a connection whose input arrives in these pieces.
 pub(crate) fn read<'a>(side: Side, pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<Event> {
     let mut reader = Reader { side, buffer: Vec::new(), body: None, events: Vec::new(), ended: false };
     for piece in pieces {
@@ -220,7 +220,7 @@ fn parse(side: Side, buf: &[u8]) -> Result<Option<(Head, usize)>, HeadError> {
     }
 }
 
-/// Content-Length was passed on with the other fields; Transfer-Encoding never is.
+/// Adds the framing. Content-Length was forwarded with the other fields. Transfer-Encoding is never forwarded.
 fn end_forwarded(forwarded: &mut Vec<u8>, framing: Framing) {
     if framing == Framing::Chunked {
         append_framing(forwarded, framing);
@@ -233,7 +233,7 @@ fn check_forwarding(side: Side, events: &[Event]) {
         let Event::Message(message) = event else { continue };
         let mut bytes = message.head.forwarded.clone();
         if bytes.len() > limits().head_bytes {
-            // Serialized with a space after each colon, it may have outgrown the limit.
+            // Serialization adds a space after each colon, so the headers may exceed the limit.
             continue;
         }
         match message.head.framing {

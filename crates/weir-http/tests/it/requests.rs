@@ -1,10 +1,10 @@
-//! Request heads, well-formed and not.
+//! Requests, well-formed and malformed.
 
 use weir_http::{FieldSlots, Framing, HeadLimits, Version, parse_request};
 
 use crate::property::{self, Side};
 
-/// `Ok` expects a description of the head, `Err` the kind of the error; both however the input is cut.
+/// Checks a request for every split of the input. `Ok` expects a description, `Err` the kind of the error.
 fn check(input: &str, expected: Result<&str, &str>) {
     property::check(Side::Requests, input.as_bytes(), 3);
     assert_eq!(
@@ -39,13 +39,13 @@ fn describe(input: &[u8], limits: &HeadLimits) -> Result<String, &'static str> {
     Ok(text)
 }
 
-/// A request to `/` at `a` with these further lines.
+/// A request to `/` on host `a` with these additional lines.
 fn with(lines: &str) -> String {
     format!("POST / HTTP/1.1\r\nHost: a\r\n{lines}\r\n\r\n")
 }
 
 #[test]
-fn well_formed_requests() {
+fn well_formed_requests_are_accepted() {
     for (input, expected) in [
         ("GET / HTTP/1.1\r\nHost: a\r\n\r\n", "GET / at a body none"),
         ("GET / HTTP/1.1\r\nHost:a\r\n\r\n", "GET / at a body none"),
@@ -67,7 +67,7 @@ fn well_formed_requests() {
 }
 
 #[test]
-fn well_formed_fields() {
+fn well_formed_fields_are_accepted() {
     for (lines, expected) in [
         ("Content-Length: 5", "body 5"),
         ("Content-Length: 0", "body 0"),
@@ -92,7 +92,7 @@ fn well_formed_fields() {
 }
 
 #[test]
-fn request_lines_that_are_refused() {
+fn malformed_request_lines_are_rejected() {
     for (line, expected) in [
         ("GET  / HTTP/1.1", "target"),
         ("GET /  HTTP/1.1", "version"),
@@ -138,7 +138,7 @@ fn request_lines_that_are_refused() {
 }
 
 #[test]
-fn fields_that_are_refused() {
+fn malformed_fields_are_rejected() {
     for (lines, expected) in [
         ("X : y", "space_before_colon"),
         ("X\t: y", "space_before_colon"),
@@ -206,7 +206,7 @@ fn fields_that_are_refused() {
 }
 
 #[test]
-fn hosts_that_are_refused() {
+fn malformed_hosts_are_rejected() {
     check("GET / HTTP/1.1\r\n\r\n", Err("host_missing"));
     check("GET http://a/ HTTP/1.1\r\n\r\n", Err("host_missing"));
     check("GET / HTTP/1.0\r\nHost: a\r\nHost: a\r\n\r\n", Err("host_repeated"));
@@ -219,7 +219,7 @@ fn hosts_that_are_refused() {
 }
 
 #[test]
-fn of_several_faults_in_the_grammar_the_first_is_named() {
+fn the_first_of_several_faults_is_reported() {
     let faults = [
         ("GET /#a HTTP/1.1", "target_fragment"),
         ("GET /\u{e9} HTTP/1.1", "target_byte"),
@@ -235,7 +235,7 @@ fn of_several_faults_in_the_grammar_the_first_is_named() {
 }
 
 #[test]
-fn a_line_that_ends_in_lf_is_refused_at_every_line() {
+fn bare_lf_is_rejected_on_every_line() {
     let whole = "POST /a HTTP/1.1\r\nHost: a\r\nX: \r\nContent-Length: 0\r\n\r\n";
     for (at, _) in whole.match_indices("\r\n") {
         let mut bytes = whole.to_owned();
@@ -246,7 +246,7 @@ fn a_line_that_ends_in_lf_is_refused_at_every_line() {
 }
 
 #[test]
-fn limits_are_kept() {
+fn size_limits_are_enforced() {
     let limits = HeadLimits { head_bytes: 100, target_bytes: 20, fields: 3 };
     let check = |input: &str, expected: Result<&str, &str>| {
         assert_eq!(
@@ -280,7 +280,7 @@ fn limits_are_kept() {
 }
 
 #[test]
-fn errors_name_a_status() {
+fn errors_map_to_a_status() {
     for (input, status) in [
         ("GET / HTTP/1.1\r\n\r\n", 400),
         ("PRI * HTTP/2.0\r\n\r\n", 505),

@@ -1,10 +1,10 @@
-//! Response heads, well-formed and not.
+//! Responses, well-formed and malformed.
 
 use weir_http::{FieldSlots, Framing, HeadLimits, ResponseTo, parse_response};
 
 use crate::property::{self, Side};
 
-/// `Ok` expects a description of the head, `Err` the kind of the error; both however the input is cut.
+/// Checks a response for every split of the input. `Ok` expects a description, `Err` the kind of the error.
 fn check(input: &str, request_was: ResponseTo, expected: Result<&str, &str>) {
     property::check(Side::Responses(request_was), input.as_bytes(), 3);
     let mut slots = FieldSlots::new();
@@ -31,7 +31,7 @@ fn check(input: &str, request_was: ResponseTo, expected: Result<&str, &str>) {
 }
 
 #[test]
-fn framing_follows_status_method_and_fields() {
+fn status_method_and_fields_decide_the_framing() {
     use ResponseTo::{Connect, Head, Other};
     for (start, lines, request_was, expected) in [
         ("HTTP/1.1 200 OK", "Content-Length: 5", Other, "200 'OK' body 5"),
@@ -67,7 +67,7 @@ fn framing_follows_status_method_and_fields() {
 }
 
 #[test]
-fn responses_that_are_refused() {
+fn malformed_responses_are_rejected() {
     for (input, expected) in [
         ("\r\nHTTP/1.1 200 OK\r\n\r\n", "empty_lines"),
         ("HTTP/1.1 99 OK\r\n\r\n", "status"),
@@ -105,7 +105,7 @@ fn responses_that_are_refused() {
 }
 
 #[test]
-fn large_heads_are_refused() {
+fn large_headers_are_rejected() {
     let limits = HeadLimits { head_bytes: 64, ..HeadLimits::default() };
     let input = format!("HTTP/1.1 200 OK\r\nX: {}", "x".repeat(64));
     let parse = |len: usize| {

@@ -1,7 +1,7 @@
-//! Connections to start from: each grammar rule at least once, well-formed and not. The fuzz target starts
-//! from these too.
+//! Seed connections: each grammar rule at least once, well-formed and malformed. The fuzz target also starts from
+//! these.
 
-/// Bytes that a client sends.
+/// Bytes from clients.
 pub(crate) const REQUESTS: &[&str] = &[
     "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
     "GET /a?b=c HTTP/1.1\r\nHost: a:80\r\nConnection: close\r\n\r\n",
@@ -25,7 +25,7 @@ pub(crate) const REQUESTS: &[&str] = &[
     "PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0x5\r\nhello\r\nFFFFFFFFFFFFFFFF\r\n",
 ];
 
-/// Bytes that a server sends.
+/// Bytes from servers.
 pub(crate) const RESPONSES: &[&str] = &[
     "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhelloHTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n",
     "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nETag: x\r\n\r\nHTTP/1.1 204 \r\n\r\n",

@@ -1,10 +1,10 @@
-//! Elements that trusted proxies appended to `X-Forwarded-For` and `Forwarded`.
+//! Tests of the elements that trusted proxies append to `X-Forwarded-For` and `Forwarded`.
 
 use weir_http::{AddressField, Field, TrustedElements};
 
 use crate::trusted_property;
 
-/// The client behind `hops` trusted proxies, and both forms of what they appended.
+/// Returns the client behind `hops` trusted proxies, and both serialized forms of the elements.
 fn read(field: AddressField, hops: usize, lines: &[&[u8]]) -> [String; 3] {
     let fields: Vec<Field<'_>> = lines.iter().map(|value| Field { name: field.name(), value }).collect();
     let trusted = TrustedElements::of(&fields, field, hops);
@@ -16,13 +16,13 @@ fn read(field: AddressField, hops: usize, lines: &[&[u8]]) -> [String; 3] {
 }
 
 #[test]
-fn no_client_forges_or_hides_its_address() {
+fn clients_cannot_forge_or_hide_their_address() {
     use AddressField::{Forwarded, XForwardedFor};
     let check = |field, hops, lines: &[&[u8]], expected: [&str; 3]| {
         assert_eq!(read(field, hops, lines), expected, "{field:?} {hops} {lines:?}");
     };
     let one = ["192.0.2.1", "192.0.2.1", "for=192.0.2.1"];
-    // Each is what a client sent, with what one trusted proxy appended.
+    // Each line is what a client sent, followed by the element of one trusted proxy.
     for line in [
         &b"6.6.6.6, \"x, 192.0.2.1"[..],
         b"\xff, 192.0.2.1",
@@ -48,7 +48,7 @@ fn no_client_forges_or_hides_its_address() {
 }
 
 #[test]
-fn what_is_no_address_does_not_shift_the_others() {
+fn elements_without_an_address_keep_their_position() {
     use AddressField::{Forwarded, XForwardedFor};
     let check = |field, lines: &[&[u8]], expected: [&str; 3]| {
         assert_eq!(read(field, 2, lines), expected, "{field:?} {lines:?}");
@@ -64,13 +64,13 @@ fn what_is_no_address_does_not_shift_the_others() {
         &[b"_a:_b, 192.0.2.2"],
         ["none", "_a:_b, 192.0.2.2", "for=\"_a:_b\", for=192.0.2.2"],
     );
-    // Malformed elements, and those that say two things, end here.
+    // Malformed or ambiguous elements become `unknown`.
     for element in
         [&b"for=\"1.1.1.1\"x"[..], b"for=1.1.1.1;for=2.2.2.2", b"for", b"=1.1.1.1", b"for=;x=\"\xff\""]
     {
         check(Forwarded, &[&[b"for=6.6.6.6, ", element, b", for=192.0.2.2"].concat()], hidden);
     }
-    // Well-formed ones go on, with or without an address.
+    // Well-formed elements are kept, with or without an address.
     check(Forwarded, &[b"proto=https, for=192.0.2.2"], ["none", hidden[1], "proto=https, for=192.0.2.2"]);
     let escaped = b"host=\"a,\\\"b\";FOR=\"\\1.1.1.1\", for=192.0.2.2";
     check(Forwarded, &[escaped], ["1.1.1.1", "1.1.1.1, 192.0.2.2", std::str::from_utf8(escaped).unwrap()]);
@@ -84,7 +84,7 @@ fn what_is_no_address_does_not_shift_the_others() {
 }
 
 #[test]
-fn fewer_elements_than_proxies_are_all_read() {
+fn all_elements_are_read_if_fewer_than_the_proxies() {
     let found = read(AddressField::XForwardedFor, 9, &[b"192.0.2.1:80 ,", b"2001:db8::2"]);
     assert_eq!(
         found,
@@ -95,7 +95,7 @@ fn fewer_elements_than_proxies_are_all_read() {
 }
 
 #[test]
-fn trusted_elements_read_the_same_behind_anything() {
+fn client_input_does_not_change_trusted_elements() {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     for _ in 0..10_000 {
         let data: Vec<u8> = (0..64)

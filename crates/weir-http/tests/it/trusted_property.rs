@@ -1,12 +1,12 @@
-//! What must hold of the elements that trusted proxies append, whatever clients send; for tests and for fuzzing.
+//! Properties of the elements that trusted proxies append, for any client input. Tests and fuzzing use them.
 //!
-//! Each byte of the input is one choice: what the client sends, then what each trusted proxy appends, and how.
+//! Each input byte is one choice: first what the client sends, then what each trusted proxy appends, and how.
 
 use std::net::IpAddr;
 
 use weir_http::{AddressField, Field, TrustedElements};
 
-/// Pieces of which clients make attacks. A byte beyond them is sent as it is.
+/// Fragments that attackers use. A byte beyond the end of this list is sent unchanged.
 const PIECES: [&[u8]; 24] = [
     b"\"",
     b"\\",
@@ -34,7 +34,7 @@ const PIECES: [&[u8]; 24] = [
     b"\"x",
 ];
 
-/// What trusted proxies say of their clients: as `X-Forwarded-For` has it, in `Forwarded`, the address.
+/// How trusted proxies report their clients: in `X-Forwarded-For`, in `Forwarded`, and the address.
 const NODES: [(&str, &str, Option<&str>); 9] = [
     ("192.0.2.1", "192.0.2.1", Some("192.0.2.1")),
     ("192.0.2.2:80", "\"192.0.2.2:80\"", Some("192.0.2.2")),
@@ -47,7 +47,7 @@ const NODES: [(&str, &str, Option<&str>); 9] = [
     ("_hidden", "_hidden", None),
 ];
 
-/// Other parameters that a proxy may write into `Forwarded`, before and behind `for`.
+/// Other parameters that a proxy may write in `Forwarded`, before and after `for`.
 const PARAMETERS: [(&str, &str); 7] = [
     ("", ""),
     ("", ";proto=https"),
@@ -71,7 +71,7 @@ impl Choices<'_> {
         all[usize::from(self.byte()) % all.len()]
     }
 
-    /// Any value that a field may have.
+    /// Any valid field value.
     fn value(&mut self) -> Vec<u8> {
         let mut value = Vec::new();
         for _ in 0..self.byte() % 12 {
@@ -95,7 +95,7 @@ pub(crate) fn check(data: &[u8]) {
     }
 }
 
-/// Behind proxies that append, the elements are theirs, whatever the client sent.
+/// Checks that the elements are those of the proxies, whatever the client sent.
 fn check_trusted(field: AddressField, choices: &mut Choices<'_>) {
     let mut lines: Vec<Vec<u8>> = (0..choices.byte() % 4).map(|_| choices.value()).collect();
     let hops = usize::from(choices.byte() % 4) + 1;
@@ -118,7 +118,7 @@ fn check_trusted(field: AddressField, choices: &mut Choices<'_>) {
     trusted.append_x_forwarded_for(&mut told);
     let expected: String = nodes.iter().map(|(plain, ..)| format!("{}, ", bare(plain))).collect();
     assert_eq!(told, expected, "{}", shown(&lines));
-    // What is sent upstream reads the same.
+    // The form that is sent upstream reads the same.
     let mut told = String::new();
     trusted.append_forwarded(&mut told);
     let onward = [Field { name: "forwarded", value: told.as_bytes() }];
@@ -126,12 +126,12 @@ fn check_trusted(field: AddressField, choices: &mut Choices<'_>) {
     assert_eq!((again.client(), again.oldest_first().count()), (trusted.client(), hops), "{told}");
 }
 
-/// Without brackets that no port follows.
+/// Removes brackets if no port follows them.
 fn bare(node: &str) -> &str {
     node.strip_prefix('[').and_then(|inner| inner.strip_suffix(']')).unwrap_or(node)
 }
 
-/// A proxy appends in a line of its own, to the last line, or to all lines made one.
+/// Appends an element in a new line, to the last line, or after joining all lines.
 fn append(lines: &mut Vec<Vec<u8>>, element: &[u8], how: u8) {
     let comma = [&b", "[..], b",", b" ,\t"][usize::from(how / 3) % 3];
     match how % 3 {
@@ -148,7 +148,7 @@ fn append(lines: &mut Vec<Vec<u8>>, element: &[u8], how: u8) {
     }
 }
 
-/// Any lines at all are cut where a reader from the right would, which takes one byte after the other.
+/// Compares the result with a simple reader that goes byte by byte from the right.
 fn check_naive(field: AddressField, choices: &mut Choices<'_>) {
     let hops = usize::from(choices.byte() % 18);
     let lines: Vec<Vec<u8>> = (0..choices.byte() % 4).map(|_| choices.value()).collect();
@@ -191,7 +191,7 @@ fn from_the_right(field: AddressField, line: &[u8]) -> Vec<Vec<u8>> {
 }
 
 fn fields_of(field: AddressField, lines: &[Vec<u8>]) -> Vec<Field<'_>> {
-    // Other fields between them change nothing.
+    // Other fields between them have no effect.
     let between = Field { name: "Accept", value: b"a, \"b" };
     lines.iter().flat_map(|line| [Field { name: field.name(), value: line }, between]).collect()
 }

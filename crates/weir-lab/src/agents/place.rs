@@ -102,8 +102,8 @@ impl JsonSchema for Place {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "anyOf": [{ "type": "string" }, { "type": "array", "items": { "type": "string" } }],
-            "description": "`local:N`, `netns:N` or `agents:N`, with the number of agents, `ssh:HOST,HOST`, or a list of \
-                `ssh:HOST`",
+            "description": "`local:N`, `netns:N` or `agents:N` with the number of agents, `ssh:HOST,HOST`, or a list of \
+                `ssh:HOST`.",
         })
     }
 }

@@ -3,22 +3,26 @@
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use weir_results::{Cell, Part, Role, is_baseline};
+use weir_results::{Cell, Part, Plane, Role, is_baseline};
 use weir_rig::{
-    Asked, Binary, Certificates, CounterSource, Credentials, KubernetesFile, ProcessSpec, Rendered, status_of,
+    Asked, Binary, Certificates, CounterSource, Credentials, DataService, KubernetesFile, ProcessSpec,
+    Rendered, status_of,
 };
 
 use super::error::{CellError, failed};
 use super::network::{ADMIN_PORT, LISTEN_PORT, Listener};
 use super::origin::{Delays, Replica, ReplicaSpec, Upstream, replica_names};
 use super::samplers::Beside;
+use super::service::Services;
 use super::start::{Processes, Surroundings, gateway_of};
 use super::{Lab, kept};
 use crate::agents::CrewError;
-use crate::pods::{PartSpec, PodUsage, WatchedContainer, part_of_workload};
+use crate::disturb::{self, Disturbances, InCluster};
+use crate::pods::{PartSpec, PodHost, PodUsage, WatchedContainer, part_of_workload};
 use crate::scenario::{Gateway, Scenario};
 
 /// How often a part in a pod is asked whether it is ready.
@@ -51,6 +55,7 @@ struct StartedGateway<'a> {
     sampled: Vec<Part>,
     /// These agents.
     besides: Vec<Beside<'a>>,
+    disturbances: Disturbances,
 }
 
 /// A part that was started in a pod.
@@ -81,10 +86,19 @@ impl Lab<'_> {
         let entry = gateway_of(scenario, gateway)?;
         let started = match self.drivers.driver(&entry.driver)?.kubernetes() {
             None => self.gateway_in_pod(dir, scenario, entry, &upstream, cell)?,
-            Some(of) => self.gateway_in_cluster(dir, scenario, entry, of, cell)?,
+            Some(of) => self.gateway_in_cluster(dir, scenario, entry, of, &upstream, cell)?,
         };
-        let StartedGateway { rendered, connect, counters, in_pod, watched, usage, sampled, besides } =
-            started;
+        let StartedGateway {
+            rendered,
+            connect,
+            counters,
+            in_pod,
+            watched,
+            usage,
+            sampled,
+            besides,
+            disturbances,
+        } = started;
         placed.extend(in_pod);
         let rendered = Some(rendered);
         Ok(Processes {
@@ -96,6 +110,7 @@ impl Lab<'_> {
             usage,
             sampled,
             besides,
+            disturbances,
             ..Processes::of_upstream(upstream)
         })
     }
@@ -140,6 +155,7 @@ impl Lab<'_> {
             usage: None,
             sampled: vec![],
             besides: vec![],
+            disturbances: Disturbances::default(),
         })
     }
 
@@ -150,9 +166,10 @@ impl Lab<'_> {
         scenario: &Scenario,
         entry: &Gateway,
         of: &KubernetesFile,
+        upstream: &Upstream,
         cell: &mut Cell,
     ) -> Result<StartedGateway<'_>, CellError> {
-        let Some(host) = self.agents.options().pods.as_deref() else {
+        let Some(host) = &self.agents.options().pods else {
             let message = format!("{}: it runs in a cluster", entry.name);
             return Err(failed("render", &message, "use `weir run SCENARIO --on k8s`", ""));
         };
@@ -175,7 +192,8 @@ impl Lab<'_> {
         let accepted = routes.accepted.as_ref();
         host.put_routes(&entry.name, &routes.objects, accepted).map_err(CrewError::from)?;
         let (mut watched, mut sampled, mut besides) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut containers, mut connect) = (Vec::new(), Vec::new());
+        let (mut containers, mut connect, mut workloads) = (Vec::new(), Vec::new(), BTreeMap::new());
+        let has_faults = scenario.faults.iter().any(|fault| fault.gateway.is_some());
         let control = routes.control.iter().map(|workload| (workload, Role::Control));
         // The control plane first: it has to be there when the data plane asks.
         for (workload, role) in control.chain([(&routes.data, Role::Data)]) {
@@ -188,11 +206,18 @@ impl Lab<'_> {
             cell.unequal.extend(placed.notes.iter().cloned());
             let part = part_of_workload(&name, role, workload, &placed);
             cell.parts.push(part.clone());
+            let plane = if role == Role::Data { Plane::Data } else { Plane::Control };
+            workloads.insert(plane, (name.clone(), workload.clone()));
             if role == Role::Data {
                 connect.extend(placed.pods.iter().map(|pod| SocketAddr::new(pod.address, port)));
             }
             let node = &placed.pods[0].node;
             let is_on_one = placed.pods.iter().all(|pod| pod.node == *node);
+            if has_faults {
+                // What reads the pods of now does not follow those that replace them.
+                watched.push(part);
+                continue;
+            }
             if host.has_samplers() && is_on_one {
                 let ids = placed.pods.iter().map(|pod| pod.container_id.clone()).collect();
                 besides.push(self.beside_containers(scenario, &part, node, ids)?);
@@ -211,6 +236,16 @@ impl Lab<'_> {
         for address in &connect {
             self.await_routes(scenario, &rendered, *address)?;
         }
+        let counters =
+            connect.iter().map(|address| rendered.counters.clone().reached_at(address.ip())).collect();
+        if has_faults {
+            connect = vec![self.service_of(entry, host.as_ref(), routes.service.as_ref())?];
+            self.await_routes(scenario, &rendered, connect[0])?;
+            cell.unequal.push(format!(
+                "{}: its CPU and memory are not measured, because faults replace its pods; load goes through its Service",
+                entry.name
+            ));
+        }
         let usage = match (!containers.is_empty()).then(|| host.watch(&containers)).transpose() {
             Ok(usage) => usage,
             Err(error) => {
@@ -218,9 +253,53 @@ impl Lab<'_> {
                 None
             }
         };
-        let counters =
-            connect.iter().map(|address| rendered.counters.clone().reached_at(address.ip())).collect();
-        Ok(StartedGateway { rendered, connect, counters, in_pod: None, watched, usage, sampled, besides })
+        let pods = InCluster { host: Arc::clone(host), gateway: entry.name.clone(), workloads };
+        let disturbances = Disturbances::prepare(&disturb::Gateway {
+            scenario,
+            driver,
+            binding: &binding,
+            rendered: &rendered,
+            home: &home,
+            running: &[],
+            listener: &Listener { connect: connect[0], ..listener },
+            upstream,
+            services: &Services::default(),
+            generator: None,
+            weir: self.weir,
+            stop: self.stop,
+            pods: Some(&pods),
+        })?;
+        Ok(StartedGateway {
+            rendered,
+            connect,
+            counters,
+            in_pod: None,
+            watched,
+            usage,
+            sampled,
+            besides,
+            disturbances,
+        })
+    }
+
+    /// The address of the Service in front of a gateway's pods.
+    fn service_of(
+        &self,
+        entry: &Gateway,
+        host: &dyn PodHost,
+        service: Option<&DataService>,
+    ) -> Result<SocketAddr, CellError> {
+        let Some(service) = service else {
+            let message = format!(
+                "{}: its driver names no Service of the data plane, without which load does not reach pods that \
+                 replace others",
+                entry.name
+            );
+            let remedy = "add `service: { name: .., port: .. }` to `kubernetes` in its driver.yaml";
+            return Err(failed("render", &message, remedy, ""));
+        };
+        let address = host.service(service).map_err(CrewError::from)?;
+        Ok(SocketAddr::new(address, service.port))
     }
 
     /// Waits until a pod serves the first and the last path of evenly spaced hosts: a control plane sends routes in pieces.

@@ -259,6 +259,7 @@ impl Lab<'_> {
             generator: generator.as_ref(),
             weir: self.weir,
             stop: self.stop,
+            pods: None,
         })?;
         Ok(StartedGateway { running, rendered, listener, disturbances })
     }

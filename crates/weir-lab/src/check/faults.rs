@@ -1,4 +1,4 @@
-//! Checks the scheduled faults of the upstream and of services.
+//! Checks the scheduled faults of the upstream, of services, and of gateways in a cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -77,6 +77,9 @@ fn wrong_time(fault: &ScheduledFault, before: Duration) -> Option<Wrong> {
 
 /// Rejects replicas that the upstream does not have, and services that no gateway needs and that are not the upstream.
 fn wrong_target(scenario: &Scenario, known: &Known, fault: &ScheduledFault) -> Option<Wrong> {
+    if fault.gateway.is_some() {
+        return wrong_gateway(scenario, known, fault);
+    }
     match (&fault.service, fault.replica) {
         (Some(_), Some(_)) => {
             let message = "`replica` and `service` exclude each other";
@@ -92,6 +95,25 @@ fn wrong_target(scenario: &Scenario, known: &Known, fault: &ScheduledFault) -> O
             None => wrong_replica(scenario, replica.unwrap_or(1)),
         },
     }
+}
+
+/// Rejects a fault of a gateway's pods outside of a cluster, or without such a gateway.
+fn wrong_gateway(scenario: &Scenario, known: &Known, fault: &ScheduledFault) -> Option<Wrong> {
+    let wrong = |message: &str, remedy: &str| Some(Wrong::new("gateway", message, remedy));
+    if fault.replica.is_some() || fault.service.is_some() {
+        return wrong("`gateway` excludes `replica` and `service`", "remove the others");
+    }
+    if !scenario.is_in_pods() {
+        let remedy = "run the scenario with --on k8s, or use `replica` or `service`";
+        return wrong("weir ends pods of gateways only in a cluster", remedy);
+    }
+    let mut planes =
+        scenario.gateways.iter().filter_map(|gateway| known.in_cluster.get(&gateway.driver)).flatten();
+    if planes.any(|plane| Some(*plane) == fault.gateway) {
+        return None;
+    }
+    let remedy = "add a gateway that runs in the cluster already, like `contour`, or remove the fault";
+    wrong("no gateway of this scenario has such pods", remedy)
 }
 
 fn wrong_replica(scenario: &Scenario, replica: u32) -> Option<Wrong> {
@@ -131,6 +153,17 @@ fn wrong_service(scenario: &Scenario, known: &Known, service: &str) -> Option<Wr
 
 /// Rejects connection resets by anything but weir's own upstream.
 fn wrong_action(scenario: &Scenario, fault: &ScheduledFault) -> Option<Wrong> {
+    let is_of_pods = matches!(fault.action, FaultAction::Evict | FaultAction::Rollout);
+    if fault.gateway.is_some() {
+        let is_possible = is_of_pods || fault.action == FaultAction::Kill;
+        let message = format!("`{}` cannot be done to the pods of a gateway", fault.action);
+        let remedy = "use `kill`, `evict` or `rollout`; Kubernetes starts the pods again";
+        return (!is_possible).then(|| Wrong::new("do", message, remedy));
+    }
+    if is_of_pods {
+        let message = format!("`{}` is done to the pods of a gateway only", fault.action);
+        return Some(Wrong::new("do", message, "add `gateway: data`, or use `kill`, `stall` or `reset`"));
+    }
     match (fault.action, &fault.service, &scenario.origin.driver) {
         (FaultAction::Reset, Some(service), _) => {
             let message = format!("weir cannot make the service `{service}` reset connections");
@@ -146,6 +179,10 @@ fn wrong_action(scenario: &Scenario, fault: &ScheduledFault) -> Option<Wrong> {
 
 /// Rejects returns of what runs, and faults of what is stopped; `away` holds what earlier faults stopped.
 fn wrong_order(fault: &ScheduledFault, away: &mut BTreeMap<FaultTarget, FaultAction>) -> Option<Wrong> {
+    if fault.gateway.is_some() {
+        // Its pods come back by themselves.
+        return None;
+    }
     let target = fault.target();
     let kind = if target.service().is_some() { "service" } else { "replica" };
     let was = match fault.action {

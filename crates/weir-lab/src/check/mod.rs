@@ -24,7 +24,7 @@ use weir_analysis::compare::Measure;
 use weir_engine::request_file;
 use weir_engine::{ProtocolSpec, RequestSpec};
 use weir_results::words::counted;
-use weir_results::{ArrivalModel, DIRECT, is_baseline};
+use weir_results::{ArrivalModel, DIRECT, Plane, is_baseline};
 
 use self::changes::{check_changes, check_rates};
 use self::control::check_control;
@@ -74,6 +74,8 @@ pub struct Known {
     pub services: Vec<String>,
     /// By driver: the services that it needs. Drivers that need none may be absent.
     pub needs: BTreeMap<String, Vec<String>>,
+    /// Drivers of gateways that run in a cluster before weir comes, with the planes that they have there.
+    pub in_cluster: BTreeMap<String, Vec<Plane>>,
     /// Logical CPUs of this host that the run may use.
     pub cpus: usize,
     /// Returns why this host or user cannot create network namespaces; called only for scenarios that need them.

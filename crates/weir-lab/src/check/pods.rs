@@ -1,8 +1,10 @@
 //! Checks of a run in a cluster: what pods cannot do yet is rejected before anything is started.
 
+use weir_results::Changed;
+
 use super::Known;
 use super::problem::Problems;
-use crate::scenario::{Network, Scenario};
+use crate::scenario::{Gateway, Network, Scenario};
 
 /// Rejects what a scenario asks of pods that they cannot do.
 pub(super) fn check_pods(scenario: &Scenario, known: &Known, found: &mut Problems) {
@@ -10,18 +12,26 @@ pub(super) fn check_pods(scenario: &Scenario, known: &Known, found: &mut Problem
         return;
     }
     let here = "remove it, or run the scenario on one host (without --on k8s)";
-    let fields: [(&[&str], bool, &str); 8] = [
+    let fields: [(&[&str], bool, &str); 6] = [
         (&["network"], scenario.network == Network::Namespaces, "network namespaces"),
         (&["origin", "on"], scenario.origin.on.is_some(), "the upstream on another host"),
         (&["origin", "service"], scenario.origin.service.name().is_some(), "a service as the upstream"),
-        (&["changes"], scenario.changes.is_some(), "changes"),
-        (&["faults"], !scenario.faults.is_empty(), "faults"),
         (&["control"], scenario.control.is_some(), "a positive control"),
         (&["slow"], scenario.slow.is_some(), "slow clients"),
         (&["silent"], scenario.silent.is_some(), "silent connections"),
     ];
     for (path, _, what) in fields.into_iter().filter(|(_, is_given, _)| *is_given) {
         found.add(path, format!("{what}: not supported in a cluster yet"), here);
+    }
+    check_changes(scenario, found);
+    for (place, fault) in scenario.faults.iter().enumerate().filter(|(_, fault)| fault.gateway.is_none()) {
+        let field = if fault.service.is_some() { "service" } else { "replica" };
+        let message = "in a cluster, weir does faults to gateways only";
+        found.add(
+            &["faults", &place.to_string(), field],
+            message,
+            "add `gateway: data` or `gateway: control`",
+        );
     }
     for (place, gateway) in scenario.gateways.iter().enumerate() {
         let (place, name) = (place.to_string(), &gateway.name);
@@ -38,5 +48,28 @@ pub(super) fn check_pods(scenario: &Scenario, known: &Known, found: &mut Problem
             let message = format!("{name}: its driver needs services, which do not run in a cluster yet");
             found.add(&["gateways", &place], message, "remove the gateway, or run the scenario on one host");
         }
+        check_changed(scenario, known, gateway, &place, found);
+    }
+}
+
+/// Rejects endpoints that leave and return: gateways get the Service of the upstream, which stays.
+fn check_changes(scenario: &Scenario, found: &mut Problems) {
+    let kinds = scenario.changes.iter().flat_map(|changes| changes.of.iter().enumerate());
+    for (place, _) in kinds.filter(|(_, what)| **what == Changed::Endpoints) {
+        let message =
+            "in a cluster, gateways get the Service of the upstream, which has no endpoint that leaves";
+        found.add(&["changes", "of", &place.to_string()], message, "use routes or certificates");
+    }
+}
+
+/// Rejects changes of a gateway that reads its routes from files.
+fn check_changed(scenario: &Scenario, known: &Known, gateway: &Gateway, place: &str, found: &mut Problems) {
+    if scenario.changes.is_some() && !known.in_cluster.contains_key(&gateway.driver) {
+        let message = format!(
+            "{}: weir cannot change its routes in a cluster: they are files in its pod",
+            gateway.name
+        );
+        let remedy = "measure changes of gateways that run in the cluster already: --gateway contour";
+        found.add(&["gateways", place], message, remedy);
     }
 }

@@ -16,7 +16,8 @@ use std::time::{Duration, Instant};
 use weir_results::{Changed, Measurement, RouteChange};
 use weir_rig::{Binding, Change, ChangeChannel, Credentials, Manifests, mono_ns};
 
-use super::{Disturbance, Gateway, LoadContext, OwnRequests, UnusableCounters};
+use super::{Disturbance, Gateway, InCluster, LoadContext, OwnRequests, UnusableCounters};
+use crate::agents::CrewError;
 use crate::cell::error::{CellError, failed};
 use crate::cell::kube::KubeClient;
 use crate::cell::publish::Publisher;
@@ -76,6 +77,7 @@ struct Changer {
 enum Channel {
     Nats(Box<Publisher>),
     Kubernetes(Box<KubeClient>),
+    Cluster(Box<InCluster>),
 }
 
 impl Channel {
@@ -91,7 +93,13 @@ impl Channel {
                 let client = gateway.services.kube_client(&access, gateway.driver.name(), namespace)?;
                 Some(Self::Kubernetes(Box::new(client)))
             }
+            Some(ChangeChannel::Cluster) => gateway.pods.cloned().map(Box::new).map(Self::Cluster),
         })
+    }
+
+    /// Whether a change has all routes, and not only the difference to the state before.
+    fn is_whole(&self) -> bool {
+        matches!(self, Self::Cluster(_))
     }
 
     fn carry(&self, change: &Change) -> Result<(), CellError> {
@@ -101,6 +109,10 @@ impl Channel {
                 let Manifests { applied, deleted } = change.manifests();
                 client.delete(deleted)?;
                 client.apply(applied)
+            }
+            Self::Cluster(pods) => {
+                let put = pods.host.put_routes(&pods.gateway, &change.manifests().applied, None);
+                put.map_err(|error| CrewError::from(error).into())
             }
         }
     }
@@ -288,8 +300,9 @@ impl Changer {
         }
         if let Some(first) = self.states.last().filter(|_| !on.is_empty() && !is_abandoned()) {
             let mut looks = on.iter().map(|what| self.target.look_for(*what, false)).collect::<Vec<_>>();
-            match self.channel {
-                // Each tells of the difference to the one before.
+            match &self.channel {
+                Some(channel) if channel.is_whole() => self.carry_out(&first.change)?,
+                // Each has the difference to the one before.
                 Some(_) => self.states[next..].iter().try_for_each(|state| self.carry_out(&state.change))?,
                 None => first.change.apply()?,
             }
@@ -308,8 +321,11 @@ impl Changer {
     ) -> Result<Applied, CellError> {
         let is_on = state.on.contains(&state.what);
         let mut look = self.target.look_for(state.what, is_on);
-        let at_ns = mono_ns();
+        let asked_ns = mono_ns();
         self.carry_out(&state.change)?;
+        // An API server has to store the objects first, which is no work of the gateway.
+        let is_stored = self.channel.as_ref().is_some_and(Channel::is_whole);
+        let at_ns = if is_stored { mono_ns() } else { asked_ns };
         let seen_ns = self.await_effect(&state.change, &mut look, own, is_abandoned)?;
         let routes_added = match (state.what, is_on) {
             (Changed::Routes, true) => i64::try_from(self.routes).unwrap_or(i64::MAX),

@@ -1,13 +1,15 @@
-//! Faults of the upstream and of services: each is done to a server or service at its time, and all are undone when the
+//! Faults of the upstream, of services and of gateways in a cluster: each is done at its time, and all are undone when the
 //! load is over.
 
 use std::collections::BTreeMap;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use weir_results::{FaultAction, FaultEvent, FaultTarget, Measurement};
+use weir_results::{FaultAction, FaultEvent, FaultTarget, Measurement, Plane};
 use weir_rig::{RigError, mono_ns};
 
-use super::{Disturbance, Gateway, LoadContext, UnusableCounters};
+use super::{Disturbance, Gateway, InCluster, LoadContext, UnusableCounters};
+use crate::agents::CrewError;
 use crate::cell::error::{CellError, service_failed};
 use crate::cell::origin::Replica;
 use crate::cell::service::ServiceParts;
@@ -28,6 +30,10 @@ struct Faults {
     /// What was done to servers and services that have not returned.
     away: BTreeMap<FaultTarget, FaultAction>,
     done: Vec<Done>,
+    /// The gateway's pods, if it runs in a cluster already.
+    pods: Option<InCluster>,
+    /// What is being done to them: an API server may take its time.
+    acting: Vec<JoinHandle<Result<Done, CellError>>>,
 }
 
 /// A fault by the monotonic clock.
@@ -41,17 +47,26 @@ struct Done {
 
 pub(super) fn prepare(gateway: &Gateway<'_>) -> Result<Option<Box<dyn Disturbance>>, CellError> {
     let services = gateway.services.parts.clone();
-    // The other services do not run for this gateway.
-    let concerns = |fault: &&ScheduledFault| {
-        fault.service.as_deref().is_none_or(|service| services.has_service(service))
+    // Other services and pods do not belong to this gateway.
+    let concerns = |fault: &&ScheduledFault| match fault.gateway {
+        Some(plane) => gateway.pods.is_some_and(|pods| pods.workloads.contains_key(&plane)),
+        None => fault.service.as_deref().is_none_or(|service| services.has_service(service)),
     };
     let schedule: Vec<ScheduledFault> = gateway.scenario.faults.iter().filter(concerns).cloned().collect();
     if schedule.is_empty() {
         return Ok(None);
     }
     let replicas = gateway.upstream.replicas.clone();
-    let (next, away, done) = (0, BTreeMap::new(), Vec::new());
-    Ok(Some(Box::new(Faults { schedule, replicas, services, next, away, done })))
+    Ok(Some(Box::new(Faults {
+        schedule,
+        replicas,
+        services,
+        next: 0,
+        away: BTreeMap::new(),
+        done: Vec::new(),
+        pods: gateway.pods.cloned(),
+        acting: Vec::new(),
+    })))
 }
 
 impl Disturbance for Faults {
@@ -62,7 +77,7 @@ impl Disturbance for Faults {
     fn unusable_counters(&self) -> UnusableCounters {
         // A server that is started again counts from zero, and gateways may send one request to several servers. A gateway
         // without its service may answer by itself.
-        UnusableCounters { origin: true, ..UnusableCounters::default() }
+        UnusableCounters { origin: true, gateway: self.concerns_gateway() }
     }
 
     fn is_unsteady(&self) -> bool {
@@ -86,6 +101,10 @@ impl Disturbance for Faults {
                 return Ok(Some(until));
             }
             self.next += 1;
+            if let (Some(plane), Some(pods)) = (fault.gateway, &self.pods) {
+                self.acting.push(act(pods, plane, fault.action));
+                continue;
+            }
             let at_ns = mono_ns();
             let (target, action) = (fault.target(), fault.action);
             self.apply(&target, action, load)?;
@@ -96,8 +115,18 @@ impl Disturbance for Faults {
     }
 
     fn undo(&mut self, load: &mut LoadContext<'_>) -> Result<(), CellError> {
+        for acting in self.acting.drain(..) {
+            self.done.push(acting.join().expect("a fault does not panic")?);
+        }
+        self.done.sort_by_key(|done| done.at_ns);
+        self.await_pods()?;
         let away: Vec<FaultTarget> = self.away.keys().cloned().collect();
         away.iter().try_for_each(|target| self.apply(target, FaultAction::Return, load))
+    }
+
+    fn abandon(&mut self) {
+        // The load failed for another reason.
+        self.acting.drain(..).for_each(|acting| drop(acting.join()));
     }
 
     fn record(&self, clock: &LoadClock, measurement: &mut Measurement) {
@@ -110,7 +139,33 @@ impl Disturbance for Faults {
     }
 }
 
+/// Ends pods of a gateway, on a thread of its own.
+fn act(pods: &InCluster, plane: Plane, action: FaultAction) -> JoinHandle<Result<Done, CellError>> {
+    let pods = pods.clone();
+    thread::spawn(move || {
+        let at_ns = mono_ns();
+        if let Some((part, workload)) = pods.workloads.get(&plane) {
+            pods.host.disturb(part, workload, action).map_err(CrewError::from)?;
+        }
+        let took_ns = mono_ns().saturating_sub(at_ns);
+        Ok(Done { at_ns, took_ns, target: FaultTarget::Gateway(plane), action })
+    })
+}
+
 impl Faults {
+    fn concerns_gateway(&self) -> bool {
+        self.schedule.iter().any(|fault| fault.gateway.is_some())
+    }
+
+    /// Waits until the pods that replace others run, so that the next load finds them.
+    fn await_pods(&self) -> Result<(), CellError> {
+        let Some(pods) = self.pods.as_ref().filter(|_| self.concerns_gateway()) else { return Ok(()) };
+        for (part, workload) in pods.workloads.values() {
+            pods.host.await_pods(part, workload).map_err(CrewError::from)?;
+        }
+        Ok(())
+    }
+
     fn apply(
         &mut self,
         target: &FaultTarget,
@@ -136,6 +191,8 @@ impl Faults {
                 apply_to(|part| self.services.belongs(part, service), action, was, load)
                     .map_err(|error| service_failed(service, &error))?;
             }
+            // Done by threads, see `act`.
+            FaultTarget::Gateway(_) => {}
         }
         Ok(())
     }

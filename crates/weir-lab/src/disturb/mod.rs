@@ -14,20 +14,22 @@ mod registrations;
 mod silent;
 mod slow;
 
+use std::collections::BTreeMap;
 use std::ops::AddAssign;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use weir_results::{Measurement, Part};
-use weir_rig::{Binary, Binding, Driver, Namespace, Rendered, Rig, Running, Sampler};
+use weir_results::{Measurement, Part, Plane};
+use weir_rig::{Binary, Binding, Driver, Namespace, Rendered, Rig, Running, Sampler, Workload};
 
 use crate::cell::error::CellError;
 use crate::cell::network::Listener;
 use crate::cell::origin::Upstream;
 use crate::cell::service::Services;
 use crate::clock::LoadClock;
+use crate::pods::PodHost;
 use crate::scenario::Scenario;
 
 /// Prepares a kind of disturbance for a gateway that is ready; returns `None` if the scenario has none of it.
@@ -110,6 +112,18 @@ pub(crate) struct Gateway<'a> {
     pub(crate) weir: &'a Binary,
     /// Set when the run is stopped.
     pub(crate) stop: &'a Arc<AtomicBool>,
+    /// Where it runs in a cluster already; `None` elsewhere.
+    pub(crate) pods: Option<&'a InCluster>,
+}
+
+/// A gateway that runs in a cluster already.
+#[derive(Clone, Debug)]
+pub(crate) struct InCluster {
+    pub(crate) host: Arc<dyn PodHost>,
+    /// Its name in the scenario.
+    pub(crate) gateway: String,
+    /// Its workloads, with the names of their parts.
+    pub(crate) workloads: BTreeMap<Plane, (String, Workload)>,
 }
 
 /// What a disturbance can act on while a load runs.

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use weir_kube::{Cluster, KubeError, Object, PodFailure, PodState, Selected, pod_state};
-use weir_results::PartImage;
-use weir_rig::{AcceptedFile, Limits, PodBinding, Workload};
+use weir_results::{FaultAction, PartImage};
+use weir_rig::{AcceptedFile, DataService, Limits, PodBinding, Workload};
 
 use super::host::digest_of;
 use super::kubelet::KubeletWatch;
@@ -205,6 +205,18 @@ impl PodHost for Pods {
 
     fn restart(&self, part: &str, workload: &Workload, limits: Limits) -> Result<PlacedPods, PodError> {
         self.gateways.restart(part, workload, limits)
+    }
+
+    fn await_pods(&self, part: &str, workload: &Workload) -> Result<PlacedPods, PodError> {
+        self.gateways.await_pods(part, workload)
+    }
+
+    fn disturb(&self, part: &str, workload: &Workload, action: FaultAction) -> Result<(), PodError> {
+        self.gateways.disturb(part, workload, action)
+    }
+
+    fn service(&self, service: &DataService) -> Result<IpAddr, PodError> {
+        self.gateways.service(service)
     }
 
     fn watch(&self, containers: &[WatchedContainer]) -> Result<Box<dyn PodUsage>, PodError> {

@@ -2,6 +2,7 @@
 //! recorded in the namespace of the run before, and put back at the end, or by `weir k8s clean`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,8 +10,8 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use weir_kube::{Cluster, KubeError, Object, PodState, Selected, pod_state};
-use weir_results::PartImage;
-use weir_rig::{AcceptedFile, Limits, Workload};
+use weir_results::{FaultAction, PartImage};
+use weir_rig::{AcceptedFile, DataService, Limits, Workload};
 
 use super::cluster::refused;
 use super::host::digest_of;
@@ -115,11 +116,17 @@ impl ClusterGateways {
                 objects.retain(|object| key_of(object).is_none_or(|key| !kept.contains(&key)));
             }
             let gone: Vec<Value> = before
-                .into_iter()
+                .iter()
                 .filter(|object| key_of(object).is_none_or(|key| !kept.contains(&key)))
+                .cloned()
                 .collect();
             self.cluster.delete(&gone).map_err(|error| refused(&error))?;
-            self.cluster.apply(&labelled, Duration::from_secs(10)).map_err(|error| {
+            // A change of one route of a thousand costs one request.
+            let known: BTreeMap<_, &Value> =
+                before.iter().filter_map(|object| Some((key_of(object)?, object))).collect();
+            let is_new = |object: &&Value| key_of(object).and_then(|key| known.get(&key)) != Some(object);
+            let changed: Vec<Value> = labelled.iter().filter(is_new).cloned().collect();
+            self.cluster.apply(&changed, Duration::from_secs(10)).map_err(|error| {
                 let mut refused = refused(&error);
                 if !error.is_forbidden() {
                     refused.remedy = format!("check that the kinds that {gateway} needs are installed");
@@ -187,7 +194,7 @@ impl ClusterGateways {
     /// # Errors
     /// [`PodError`] if it does not exist, or its pods do not get ready.
     pub fn restart(&self, part: &str, workload: &Workload, limits: Limits) -> Result<PlacedPods, PodError> {
-        let object = Object::new("apps/v1", workload.kind.name(), &workload.namespace, &workload.name);
+        let object = object_of(workload);
         let found = self.cluster.get(&object).map_err(|error| lacking(&error, &workload.namespace))?;
         let found = found.ok_or_else(|| {
             let message = format!(
@@ -232,7 +239,7 @@ impl ClusterGateways {
             }
             Err(error) => return Err(refused(&error)),
         };
-        let pods = self.await_rollout(part, &object, workload)?;
+        let pods = self.await_pods(part, workload)?;
         let mut placed = PlacedPods { notes, limits_applied: is_changed, ..pods };
         if !is_changed {
             placed.limits_applied = limits == Limits::default() || limits == placed.limits;
@@ -278,11 +285,8 @@ impl ClusterGateways {
             let requests = json!({ "cpu": cpu_quantity(cpus), "memory": memory_bytes.to_string() });
             container["resources"] = json!({ "limits": wanted, "requests": requests });
         }
-        let now = weir_rig::mono_ns();
-        let change = json!({ "spec": { "template": {
-            "metadata": { "annotations": { RESTARTED: format!("{}-{now}", self.site.run) } },
-            "spec": { "containers": [container] },
-        } } });
+        let mut change = self.restarted();
+        change["spec"]["template"]["spec"] = json!({ "containers": [container] });
         let changed = self.cluster.patch(object, &change).map(drop);
         if is_first && changed.as_ref().is_err_and(|error| !error.is_transient()) {
             // A refused change needs no restoration, for which the right would be missing too.
@@ -291,30 +295,20 @@ impl ClusterGateways {
         changed
     }
 
-    fn await_rollout(
-        &self,
-        part: &str,
-        object: &Object,
-        workload: &Workload,
-    ) -> Result<PlacedPods, PodError> {
+    /// Waits until all pods of the workload run, and none of an earlier template.
+    ///
+    /// # Errors
+    /// [`PodError`] if they do not get ready.
+    pub fn await_pods(&self, part: &str, workload: &Workload) -> Result<PlacedPods, PodError> {
+        let object = &object_of(workload);
         let deadline = Instant::now() + self.rollout_max;
         loop {
             let named = format!("{} {}/{}", object.kind, workload.namespace, workload.name);
             let found = self.cluster.get(object).map_err(|error| refused(&error))?.ok_or_else(|| {
                 PodError::new("never-ready", format!("{part}: {named} was deleted"), "install it again")
             })?;
-            let labels = found["spec"]["selector"]["matchLabels"].as_object().cloned().unwrap_or_default();
-            let labels: Vec<String> = labels
-                .iter()
-                .map(|(name, value)| format!("{name}={}", value.as_str().unwrap_or_default()))
-                .collect();
-            let selected = Selected::new("v1", "Pod", &workload.namespace, &labels.join(","));
-            let pods = self.cluster.list(&selected).map_err(|error| lacking(&error, &workload.namespace))?;
-            // Pods of before may take minutes to drain, and evicted ones are kept; neither gets load.
-            let has_ended =
-                |pod: &Value| matches!(pod["status"]["phase"].as_str(), Some("Failed" | "Succeeded"));
-            let is_live = |pod: &&Value| pod["metadata"]["deletionTimestamp"].is_null() && !has_ended(pod);
-            let live: Vec<&Value> = pods.iter().filter(is_live).collect();
+            let pods = self.live_pods(&found, &workload.namespace)?;
+            let live: Vec<&Value> = pods.iter().collect();
             let old = old_pods(&found, &live);
             let why = match is_rolled_out(&found) {
                 Ok(()) if !old.is_empty() => format!("old pods still run: {}", old.join(", ")),
@@ -342,6 +336,75 @@ impl ClusterGateways {
             }
             thread::sleep(LOOK_EVERY);
         }
+    }
+
+    /// The pods of a workload that get load.
+    fn live_pods(&self, workload: &Value, namespace: &str) -> Result<Vec<Value>, PodError> {
+        let labels = workload["spec"]["selector"]["matchLabels"].as_object().cloned().unwrap_or_default();
+        let labels: Vec<String> = labels
+            .iter()
+            .map(|(name, value)| format!("{name}={}", value.as_str().unwrap_or_default()))
+            .collect();
+        let selected = Selected::new("v1", "Pod", namespace, &labels.join(","));
+        let mut pods = self.cluster.list(&selected).map_err(|error| lacking(&error, namespace))?;
+        // Pods of before may take minutes to drain, and evicted ones are kept; neither gets load.
+        let has_ended = |pod: &Value| matches!(pod["status"]["phase"].as_str(), Some("Failed" | "Succeeded"));
+        pods.retain(|pod| pod["metadata"]["deletionTimestamp"].is_null() && !has_ended(pod));
+        Ok(pods)
+    }
+
+    /// Does a fault to the pods of a workload. A pod that is killed or evicted is the first that runs.
+    ///
+    /// # Errors
+    /// [`PodError`] if the API refuses it, or no pod runs.
+    pub fn disturb(&self, part: &str, workload: &Workload, action: FaultAction) -> Result<(), PodError> {
+        let object = object_of(workload);
+        let namespace = &workload.namespace;
+        let failed = |error: KubeError| {
+            let mut failed = lacking(&error, namespace);
+            if matches!(error, KubeError::Refused { status: Some(429), .. }) {
+                failed.remedy =
+                    "its PodDisruptionBudget does not allow it: run more replicas, or use `kill`".into();
+            }
+            failed
+        };
+        if action == FaultAction::Rollout {
+            return self.cluster.patch(&object, &self.restarted()).map(drop).map_err(failed);
+        }
+        let found = self.cluster.get(&object).map_err(failed)?.unwrap_or_default();
+        let pods = self.live_pods(&found, namespace)?;
+        let running = pods.iter().find(|pod| matches!(pod_state(pod), PodState::Running(_)));
+        let Some(name) = running.and_then(|pod| pod["metadata"]["name"].as_str()) else {
+            let message = format!("{part}: none of its pods runs, so that none can be ended");
+            return Err(PodError::new("pod", message, "leave more time between two faults"));
+        };
+        match action {
+            FaultAction::Evict => self.cluster.evict(namespace, name),
+            _ => self.cluster.kill(namespace, name),
+        }
+        .map_err(failed)
+    }
+
+    /// The patch that gives a workload fresh pods.
+    fn restarted(&self) -> Value {
+        let mark = format!("{}-{}", self.site.run, weir_rig::mono_ns());
+        json!({ "spec": { "template": { "metadata": { "annotations": { RESTARTED: mark } } } } })
+    }
+
+    /// The cluster's address of a Service.
+    ///
+    /// # Errors
+    /// [`PodError`] if there is none, or it has no address.
+    pub fn service(&self, service: &DataService) -> Result<IpAddr, PodError> {
+        let DataService { namespace, name, .. } = service;
+        let object = Object::new("v1", "Service", namespace, name);
+        let found = self.cluster.get(&object).map_err(|error| lacking(&error, namespace))?;
+        let address = found.as_ref().and_then(|found| found["spec"]["clusterIP"].as_str()?.parse().ok());
+        address.ok_or_else(|| {
+            let message = format!("the Service {namespace}/{name} does not exist, or has no cluster IP");
+            let remedy = "install it, or name it in the driver: kubernetes: { service: { name: .. } }";
+            PodError::new("binary-missing", message, remedy)
+        })
     }
 
     fn record(&self, change: impl FnOnce(&mut Changes)) -> Result<(), PodError> {
@@ -432,6 +495,10 @@ pub(super) fn restore(cluster: &Cluster, site: &Site) -> Result<(), PodError> {
     let deleted = cluster.delete(&objects).map_err(|error| refused(&error));
     failed.map_or(deleted, Err)?;
     cluster.remove(&record, Duration::ZERO).map_err(|error| refused(&error))
+}
+
+fn object_of(workload: &Workload) -> Object {
+    Object::new("apps/v1", workload.kind.name(), &workload.namespace, &workload.name)
 }
 
 /// What tells an object from others.

@@ -7,9 +7,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use serde_json::Value;
-use weir_results::{Part, PartImage, Role};
+use weir_results::{FaultAction, Part, PartImage, Role};
 use weir_rig::prometheus::{Readings, Span};
-use weir_rig::{AcceptedFile, Limits, PodBinding, Workload};
+use weir_rig::{AcceptedFile, DataService, Limits, PodBinding, Workload};
 
 use super::AgentSize;
 
@@ -74,6 +74,24 @@ pub trait PodHost: fmt::Debug + Send + Sync {
     /// # Errors
     /// [`PodError`].
     fn restart(&self, part: &str, workload: &Workload, limits: Limits) -> Result<PlacedPods, PodError>;
+
+    /// Waits until a workload of such a gateway has all its pods.
+    ///
+    /// # Errors
+    /// [`PodError`].
+    fn await_pods(&self, part: &str, workload: &Workload) -> Result<PlacedPods, PodError>;
+
+    /// Kills or evicts one pod of such a workload, or begins to replace all; does not wait for those that follow.
+    ///
+    /// # Errors
+    /// [`PodError`] without the right to do it, or if a disruption budget does not allow it.
+    fn disturb(&self, part: &str, workload: &Workload, action: FaultAction) -> Result<(), PodError>;
+
+    /// The address of the Service of a data plane.
+    ///
+    /// # Errors
+    /// [`PodError`] if there is none, or it has no address.
+    fn service(&self, service: &DataService) -> Result<IpAddr, PodError>;
 
     /// Begins to read what containers use.
     ///

@@ -83,12 +83,18 @@ impl GatewayRights {
             };
             let is_beside = |right: &&RightFile| right.beside_data;
             rights.here.extend(of.rights.iter().filter(|right| !right.beside_data).map(own));
+            let has_faults = scenario.faults.iter().any(|fault| fault.gateway.is_some());
             for (place, (namespace, names)) in
                 driver.cluster_workloads(&gateway.set.to_map())?.into_iter().enumerate()
             {
                 let workloads = Right::new("apps", &["deployments", "daemonsets"], &["get", "patch"]);
                 let mut there =
                     vec![Right { names, ..workloads }, Right::new("", &["pods"], &["get", "list"])];
+                if has_faults {
+                    there.push(Right::new("", &["pods"], &["delete"]));
+                    there.push(Right::new("", &["pods/eviction"], &["create"]));
+                    there.push(Right::new("", &["services"], &["get"]));
+                }
                 if place == 0 {
                     there.extend(of.rights.iter().filter(is_beside).map(own));
                 }

@@ -204,6 +204,7 @@ mod tests {
             origins: vec![],
             services: vec![],
             needs: [].into(),
+            in_cluster: [].into(),
             cpus: 2,
             namespaces: || Ok(()),
         };

@@ -228,8 +228,15 @@ mod tests {
     }
 
     fn known() -> Known {
-        let (origins, services, needs) = (vec![], vec![], [].into());
-        Known { drivers: vec!["weir".into()], origins, services, needs, cpus: 2, namespaces: || Ok(()) }
+        Known {
+            drivers: vec!["weir".into()],
+            origins: vec![],
+            services: vec![],
+            needs: [].into(),
+            in_cluster: [].into(),
+            cpus: 2,
+            namespaces: || Ok(()),
+        }
     }
 
     fn checked(axes: &str) -> Checked {

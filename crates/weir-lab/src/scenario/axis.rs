@@ -131,7 +131,10 @@ impl JsonSchema for Axis {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "A list of values, or `fitted` or `doubled` for CPU limits of the data plane that fit the host.",
+            "description": "Values of the field, in this order. `limits.data.cpus` can also be `fitted` or \
+                `doubled`: limits that fit the host, at most half of its cores. `fitted` is 0.5, 1, 1.5 and 2 on four \
+                cores, and whole cores up to 6 from six cores on. `doubled` is 1, 2, 4 and 8 as far as they fit, and \
+                0.25, 0.5 and 1 on two cores. `weir run --plan` prints them, and the run keeps them on any host.",
             "anyOf": [{ "type": "array", "minItems": 1 }, { "enum": [FITTED, DOUBLED] }]
         })
     }

@@ -8,20 +8,25 @@ use weir_results::Changed;
 /// What paths of routes that come and go begin with.
 pub(crate) const CHANGED: &str = "/changed/";
 
-/// What changes while load runs: with one change routes are there, with the next they are not.
+/// Changes of the gateway's configuration under load: one change adds, removes or replaces something, the next one
+/// reverts it. A change that does not take effect within a minute fails the cell. Afterwards the gateway has its first
+/// configuration again.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Changes {
-    /// Time from one change to the next, and from the start of a load to the first.
+    /// Time from one change to the next, and from the start of a load to the first. A change that takes longer skips
+    /// the next one.
     pub every: Time,
-    /// What changes, in turn: `routes` come and go, the last of the upstream's `endpoints` leaves and returns,
-    /// `certificates` are replaced by others; by default the routes.
+    /// What changes, in turn. `routes`: paths `/changed/1` and so on are added at every domain, then removed.
+    /// `endpoints`: the last replica of the upstream is removed, then added; it keeps running, and `origin.replicas`
+    /// must be at least 2. `certificates`: the certificate is replaced by another of the same CA with another key,
+    /// then restored; needs `topology.tls` with one certificate for all domains. Default: `[routes]`.
     #[serde(default = "default_kinds", skip_serializing_if = "is_default_kinds")]
     pub of: Vec<Changed>,
-    /// How many paths come and go, at every domain.
+    /// Number of paths that are added and removed, at every domain.
     #[serde(default = "default_paths")]
     pub paths: u32,
-    /// Names of the loads during which routes change; all of them, if absent.
+    /// Names of the loads with changes. Default: all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub loads: Vec<String>,
 }

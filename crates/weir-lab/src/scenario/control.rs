@@ -6,14 +6,17 @@ use weir_document::Share;
 
 use super::Gateway;
 
-/// A gateway once more in each block, with more CPU time per request, and a later response in open loads.
+/// A positive control: one gateway is measured once more in each block, with more CPU time per request and, in open
+/// loads, later responses. It needs 6 repeats. (`weir run --control`)
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Control {
-    /// The extra CPU time as share of the gateway's own, and the extra delay as share of its p50 in the same block.
+    /// Extra CPU time as share of the gateway's own, and extra latency as share of its p50 in the same block: `1%` to
+    /// `100%`.
     pub share: Share,
-    /// The gateway; the first one, if absent.
+    /// Name of the gateway.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-default" = "the first one"))]
     pub gateway: Option<String>,
 }
 

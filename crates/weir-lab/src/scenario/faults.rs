@@ -1,24 +1,33 @@
-//! What is done to servers of the upstream, or to services, while load runs.
+//! What is done to servers of the upstream, to services, or to gateways in a cluster, while load runs.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_document::Time;
-use weir_results::{FaultAction, FaultTarget};
+use weir_results::{FaultAction, FaultTarget, Plane};
 
-/// Something that is done to one server of the upstream, or to a service, while load runs.
+/// A fault of one server of the upstream, of a service, or of a gateway in a cluster, under load. Every load has all
+/// faults, and afterwards every server and service is restored. Direct cells have none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ScheduledFault {
-    /// When, from the start of the sustained phase of each load.
+    /// Time from the start of the sustained phase of each load. The fault comes up to 0.2 s later; results have the
+    /// actual time.
     pub at: Time,
-    /// To which of the upstream's replicas, from 1; the first if neither a replica nor a service is given.
+    /// Replica of the upstream, from 1. Default: the first one, if `service` is absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replica: Option<u32>,
-    /// To which service instead: one that a gateway needs. Gateways that do not need it have no such fault.
+    /// Service instead of a replica: all its processes, in the order in which they start. Gateways that do not need it
+    /// have no such fault; a service that no gateway needs is an error. Not with `changes`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<String>,
-    /// What: `kill` its processes, `stall` them where they are, `reset` the connection of every request (weir's own
-    /// upstream alone), or let it `return` to what it was.
+    /// Pods of the gateway instead: `data` plane or `control` plane. Only in a cluster, and only for gateways that run there
+    /// already; others have no such fault.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gateway: Option<Plane>,
+    /// `kill`: SIGKILL to its processes; connections end, new ones are refused. `stall`: SIGSTOP; connections are
+    /// accepted and not answered. `reset`: weir's own upstream resets the connection of every request. `return`:
+    /// started again with the same command, limits and addresses, or continued. With `gateway`: `kill` ends one pod
+    /// without a grace period, `evict` with it, and `rollout` replaces all pods; Kubernetes starts them again.
     #[serde(rename = "do")]
     pub action: FaultAction,
 }
@@ -26,9 +35,10 @@ pub struct ScheduledFault {
 impl ScheduledFault {
     /// To what it is done.
     pub(crate) fn target(&self) -> FaultTarget {
-        match &self.service {
-            Some(service) => FaultTarget::Service(service.clone()),
-            None => FaultTarget::Replica(self.replica.unwrap_or(1)),
+        match (self.gateway, &self.service) {
+            (Some(plane), _) => FaultTarget::Gateway(plane),
+            (None, Some(service)) => FaultTarget::Service(service.clone()),
+            (None, None) => FaultTarget::Replica(self.replica.unwrap_or(1)),
         }
     }
 }

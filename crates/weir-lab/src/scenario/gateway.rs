@@ -18,30 +18,34 @@ use super::{Limit, ObjectiveSpec, PrometheusSource, Remote, SamplerSource, Url};
 /// A gateway under test.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Gateway {
-    /// Its name in tables and reports, unique in the scenario.
+    /// Name in tables and reports, unique in the scenario: letters, digits, `-`, `_` and `.`; not `direct`.
     pub name: String,
-    /// The driver that knows how to run it; its own name by default.
+    /// Driver that starts the gateway, or `remote` for a gateway that runs elsewhere. Default: the name.
     pub driver: String,
-    /// The binary, where it is not the one that the driver finds.
+    /// Path of the program. By default weir searches `target/peers/bin`, its own folder and `PATH`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub binary: Option<PathBuf>,
-    /// The image of the container that it runs in, like `nginx:1.29`; `binary` is then its path in the image.
+    /// Container image that it runs in, like `nginx:1.29`; `binary` is then the path in the image.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<ImageName>,
-    /// A configuration file of its own, in place of the main one that the driver renders; a template as that is.
-    /// A path is relative to the scenario's folder.
+    /// Configuration file that replaces the main one of the driver; its path is relative to the scenario's folder,
+    /// and the run stores its text. It is a template with the driver's values: it must listen on `{{ listen }}` and
+    /// forward to `{{ origins[0] }}`, and can write to `{{ dir }}`. weir reads its counters on `{{ admin }}`, if it
+    /// serves them as the driver's file does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config: Option<PathBuf>,
-    /// The address that it listens on; a free port on loopback by default.
+    /// Address that the gateway listens on, if `config` does not use `{{ listen }}`. Default: a free port on
+    /// loopback. With `network: namespaces` it must be on all addresses, like `0.0.0.0:8080`. (`weir load --resolve`)
     #[serde(skip_serializing_if = "Option::is_none")]
     pub listen: Option<SocketAddr>,
-    /// Values for the driver's templates.
+    /// Settings of the driver, like `{ buffering: false }`. `settings` in its driver.yaml lists them with their
+    /// defaults.
     #[serde(skip_serializing_if = "Named::is_empty")]
     pub set: Named<serde_json::Value>,
-    /// Left out with a note, rather than failed, where its binary is missing.
+    /// Skip the gateway with a note if its binary is missing. By default the run fails.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub optional: bool,
-    /// What it has to keep, over the scenario's objective.
+    /// What this gateway must achieve. Its limits override those of the load and the scenario.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub objective: Option<ObjectiveSpec>,
     /// Where it is, with the driver `remote`.
@@ -78,61 +82,72 @@ impl Gateway {
     }
 }
 
-/// The long form.
+/// A gateway under test.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Written {
-    /// Its name in tables and reports, unique in the scenario.
+    /// Name in tables and reports, unique in the scenario: letters, digits, `-`, `_` and `.`; not `direct`.
     name: String,
-    /// The driver that knows how to run it; its own name by default.
+    /// Driver that starts the gateway, or `remote` for a gateway that runs elsewhere.
     #[serde(default)]
+    #[schemars(extend("x-default" = "the name"))]
     driver: Option<String>,
-    /// The binary, where it is not the one that the driver finds.
+    /// Path of the program. weir searches `target/peers/bin`, its own folder and `PATH`.
     #[serde(default)]
+    #[schemars(extend("x-default" = "the one that weir finds"))]
     binary: Option<PathBuf>,
-    /// The image of the container that it runs in, like `nginx:1.29`; `binary` is then its path in the image.
+    /// Container image that it runs in, like `nginx:1.29`; `binary` is then the path in the image.
     #[serde(default)]
     image: Option<ImageName>,
-    /// A configuration file of its own, in place of the main one that the driver renders; a template as that is.
-    /// A path is relative to the scenario's folder.
+    /// Configuration file that replaces the main one of the driver; its path is relative to the scenario's folder,
+    /// and the run stores its text. It is a template with the driver's values: it must listen on `{{ listen }}` and
+    /// forward to `{{ origins[0] }}`, and can write to `{{ dir }}`. weir reads its counters on `{{ admin }}`, if it
+    /// serves them as the driver's file does.
     #[serde(default)]
     config: Option<PathBuf>,
-    /// The address that it listens on; a free port on loopback by default.
+    /// Address that the gateway listens on, if `config` does not use `{{ listen }}`. With `network: namespaces` it
+    /// must be on all addresses, like `0.0.0.0:8080`. (`weir load --resolve`)
     #[serde(default)]
+    #[schemars(extend("x-default" = "a free port on loopback"))]
     listen: Option<Address>,
-    /// Values for the driver's templates.
+    /// Settings of the driver, like `{ buffering: false }`. `settings` in its driver.yaml lists them with their
+    /// defaults.
     #[serde(default)]
     set: Named<serde_json::Value>,
-    /// Left out with a note, rather than failed, where its binary is missing.
+    /// Skip the gateway with a note if its binary is missing; otherwise the run fails.
     #[serde(default)]
     optional: bool,
-    /// What it has to keep, over the scenario's objective.
+    /// What this gateway must achieve. Its limits override those of the load and the scenario.
     #[serde(default)]
     objective: Option<ObjectiveSpec>,
-    /// Driver `remote`: where load goes.
+    /// Driver `remote` (required there): where load goes, like `https://gw.example`. Paths belong into
+    /// `topology.paths`.
     #[serde(default)]
     url: Option<Url>,
-    /// Driver `remote`: the value of Host; by default the URL's host and port.
+    /// Driver `remote`: value of the Host header.
     #[serde(default)]
+    #[schemars(extend("x-default" = "host and port of `url`"))]
     host: Option<String>,
-    /// Driver `remote`: its upstream, for the direct baseline; without it there is none.
+    /// Driver `remote`: URL of its upstream, for the direct baseline. Without it the run has no direct cells. All
+    /// gateways of a scenario have the same one, or none.
     #[serde(default)]
     direct: Option<Url>,
-    /// Driver `remote`: TLS on the connections to a URL of https.
+    /// Driver `remote`: TLS of the connections to `https://` URLs.
     #[serde(default)]
     tls: Option<TlsSpec>,
-    /// Driver `remote`: the limits that it has where it runs; weir sets none there.
+    /// Driver `remote`: the limits that the gateway has where it runs; weir sets none.
     #[serde(default)]
+    #[schemars(extend("x-default" = "those that cAdvisor reports"))]
     limits: Option<Limit>,
-    /// Driver `remote`: who knows what it uses.
+    /// Driver `remote`: Prometheus that has its CPU and memory. Not with `sampler`.
     #[serde(default)]
     prometheus: Option<PrometheusSource>,
-    /// Driver `remote`: an agent beside it that samples what it uses.
+    /// Driver `remote`: agent on its host that samples CPU and memory. Not with `prometheus`.
     #[serde(default)]
     sampler: Option<SamplerSource>,
 }
 
-/// An address, with an error that says what one looks like.
+/// An IP address and port, like `127.0.0.1:8080`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(try_from = "String")]
 #[schemars(with = "String")]
@@ -185,7 +200,7 @@ impl JsonSchema for Gateway {
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let map = generator.subschema_for::<Written>();
         json_schema!({
-            "description": "A gateway under test: a driver's name, or a map.",
+            "description": "A gateway under test: the name of a driver, or a mapping.",
             "anyOf": [{ "type": "string" }, map]
         })
     }

@@ -9,9 +9,10 @@ use crate::agents::Place;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GeneratorSpec {
-    /// Agents that generate the load together: `local:N` or `netns:N` on this host, `ssh:HOST,HOST` (or a list of
-    /// `ssh:HOST`) or `agents:N` on other machines. Without it, a process of the cell does.
+    /// Agents that generate each load together: `local:N` or `netns:N` on this host; `ssh:HOST,HOST` (or a list of
+    /// `ssh:HOST`) or `agents:N` on other machines. 1 to 256 agents. (`weir load --on`)
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-default" = "one process on this host"))]
     pub on: Option<Place>,
 }
 

@@ -17,106 +17,128 @@ use super::search::Search;
 /// The loads by name, in the order in which they run.
 pub type Loads = Named<Load>;
 
-/// One load: what `weir load` takes as flags. `docs/load.md` has them side by side.
+/// One load. Its fields are the flags of `weir load`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Load {
-    /// The arrival model.
+    /// Arrival model.
     pub model: ArrivalModel,
-    /// Connections to the gateway, over all workers: a number, a ramp `1..60` over the duration (closed model only), or
-    /// steps `1..60..5` or `[1, 10, 60]`.
+    /// Connections to the gateway, over all workers: `32`. A ramp `1..60` or `60..1` over the duration (closed loop),
+    /// or steps `1..60..5` or `[1, 10, 60]`. 1 to 1,000,000, and at least one per worker and per agent.
+    /// (`weir load --connections`)
     #[serde(default = "default_connections")]
     pub connections: Counts,
-    /// Rate of arrivals (open model only): `5000/s`, a ramp `1000/s..5000/s` over the duration, or steps
-    /// `1000/s..5000/s..1000/s` or `[100/s, 1000/s]`. A share like `30%` is of what the gateways carry here, which is
-    /// measured at the start of the run; the run keeps the rate.
+    /// Arrival rate of an open load (required): `5000/s`, a ramp `1000/s..5000/s` over the duration, or steps
+    /// `1000/s..5000/s..1000/s` or `[100/s, 1000/s]`. At most 10,000,000/s. A share like `30%` is of the gateways'
+    /// throughput on this host, which a pilot measures first; the run stores the resulting rate. (`weir load --rate`)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<AskedRates>,
-    /// Of what which gateway carries a rate is a share: that of the `least` (by default) or the `greatest`.
+    /// The gateway whose throughput is 100 % of a rate in percent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-default" = "`least`"))]
     pub of: Option<ShareOf>,
-    /// Rates that the load is put to one after the other (open model only), in place of `rate`: `[500/s, 1000/s]`, or
-    /// `500/s..8000/s..8` for eight of them; or shares of what the gateways carry, `5%..120%..13`. Each is a load of its
-    /// own, NAME-500 and on, against the same processes.
+    /// Several rates of an open load instead of `rate`: `[500/s, 1000/s]`, `500/s..8000/s..8` for 8 rates,
+    /// `500/s..8000/s..500/s` for strides, or shares like `5%..120%..13`. At most 100. Each rate is a load of its
+    /// own, named `NAME-500` and so on, against the same processes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rates: Option<RateList>,
     /// The load of whose rates this one has one: it is made when the scenario is read, and not written.
     #[serde(skip)]
     pub one_of: Option<String>,
-    /// The load is a search for the capacity at these bounds (open model only); its rate is where it begins.
+    /// Search for the highest rate of an open load that meets these limits. `rate` is then the rate of the first
+    /// trial (`100/s` by default), and `duration` the length of a trial (`2s` by default).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search: Option<Search>,
-    /// How arrivals are spaced (open model only); Poisson by default.
+    /// Arrivals of an open load. (`weir load --even`)
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-default" = "`poisson`"))]
     pub spacing: Option<Spacing>,
-    /// Times of another rate that return (open model only): `5000/s:200ms/1s` is this rate for the first 200 ms of each
-    /// second.
+    /// Open loop: another rate at regular intervals. `5000/s:200ms/1s` replaces the rate by 5000/s for the first 200
+    /// ms of each second. The interval is at least `1ms`. (`weir load --burst`)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub burst: Option<Burst>,
-    /// Pause between an answer and the connection's next request (closed model only): `20ms`, or `exp:20ms` for
-    /// exponentially distributed ones.
+    /// Closed loop: pause between a response and the next request of the connection: `20ms`, or `exp:20ms` for
+    /// exponentially distributed pauses. A lost connection does not shorten the pause. (`weir load --think`)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub think: Option<Pause>,
-    /// Steps of connections and rates together, one after the other; `duration` or `requests` is that of each.
+    /// Steps of connections and rate together, like
+    /// `[{ connections: 10, rate: 500/s }, { connections: 20, rate: 1000/s }]`. `duration` or `requests` applies to
+    /// each step. At most 1000.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<StepSpec>,
-    /// Sustained phase (of each step), where it is not the scenario's.
+    /// Length of the sustained phase, or of each step. (`weir load --duration`)
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-default" = "that of the scenario"))]
     pub duration: Option<Time>,
-    /// Number of requests of the sustained phase (of each step), in place of a duration.
+    /// Number of requests of the sustained phase, or of each step, instead of a duration. (`weir load --requests`)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests: Option<u64>,
-    /// What is spoken on the connections; HTTP/1.1 by default.
+    /// Protocol of the connections. Gateways that weir starts listen for HTTP/1.1 only; remote gateways can use
+    /// HTTP/2. (`weir load --http2`)
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-default" = "`http1`"))]
     pub protocol: Option<ProtocolSpec>,
-    /// HTTP/2: requests in flight on each connection; 1 by default.
+    /// HTTP/2: requests in flight on each connection, 1 to 10,000. (`weir load --streams`)
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-default" = "`1`"))]
     pub streams: Option<u32>,
-    /// Requests after which a connection is closed and opened anew; 1 is a connection for each request.
+    /// Reconnect after this number of requests; 1 opens a connection per request. (`weir load --per-connection`)
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-default" = "no limit"))]
     pub per_connection: Option<u64>,
-    /// TLS on the connections.
+    /// TLS of the connections. If the gateways listen for TLS (`topology.tls`), weir provides CA and client
+    /// certificate, and a load can set `version` and `resumption` only. Remote gateways have their own `tls`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<TlsSpec>,
-    /// What is sent, each in proportion to its weight; by default each path of the topology at each domain.
+    /// The requests and their weights. Each path must be one of `topology.paths`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-default" = "every path on every domain"))]
     pub mix: Vec<Request>,
-    /// How often the domains and paths of the topology are asked for, the first of them most: `uniform`, `zipf` or
-    /// `zipf:0.9`. Over TLS a connection draws its domain whenever it opens. By default paths are asked for evenly, and each
-    /// connection keeps a domain, in turn.
+    /// How often the domains and paths of the topology are requested, the first ones most: `uniform`, `zipf`, or
+    /// `zipf:0.9` with an exponent from 0 to 10. Over TLS each connection draws its domain when it opens; without a
+    /// popularity, connections have the domains in turn. Not with `mix` or `file`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-default" = "all equally often"))]
     pub popularity: Option<Popularity>,
-    /// A file of requests, in place of a mix: a list of URLs or paths, JSON lines, or a recorded session (HAR).
+    /// File of requests instead of `mix`: a list of URLs or paths (`# comment`, `METHOD URL`), JSON lines (`method`,
+    /// `path` or `url`, `headers`, `body`, `name`, `weight`, `checks`), or a recorded session (HAR). The path is
+    /// relative to the working directory. (`weir load --file`)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<PathBuf>,
-    /// A recorded session (HAR) is drawn from at random. By default each connection replays it in its order, and the
-    /// arrivals of an open load go through it in its order. Other files are always drawn from, by weight.
+    /// Draw the requests of a HAR file at random. By default each connection replays the session in order, and an
+    /// open load follows its order over all connections. Lists and JSON lines are always drawn at random, by weight.
+    /// (`weir load --shuffle`)
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shuffle: bool,
-    /// A file of bearer tokens, one a line, that requests carry in turn.
+    /// File of bearer tokens, one per line, used in turn; at most 1,000,000. Not with `topology.bearer`.
+    /// (`weir load --tokens`)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<PathBuf>,
-    /// What `{domain}` stands for, and the host of a mix; by default the topology's domains.
+    /// Values of `{domain}` and of `Host` in `mix`, used in turn; with TLS each connection has one domain, also as
+    /// SNI. (`weir load --domain`)
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-default" = "those of the topology"))]
     pub domains: Vec<String>,
-    /// What gateways have to keep at this load, over the scenario's objective.
+    /// What the gateways must achieve at this load. Its limits override those of the scenario. A closed load cannot
+    /// limit latency if the scenario has open loads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objective: Option<ObjectiveSpec>,
-    /// Open loop: whether the generator waits for arrivals by spinning, which needs a core for each worker: less lateness for more CPU time.
+    /// Open loop: the generator busy-waits for arrivals. Lateness decreases, but each worker takes a whole core.
+    /// (`weir load --spin`)
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub spin: bool,
 }
 
-/// Of whose throughput a rate is a share.
+/// Whose throughput is 100 % of a rate in percent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ShareOf {
-    /// That which carries the least, so that all of them carry the rate.
+    /// The gateway with the lowest throughput, so that every gateway can carry the rate.
     #[default]
     Least,
-    /// That which carries the most.
+    /// The gateway with the highest throughput.
     Greatest,
-    /// None: the upstream without a gateway.
+    /// The upstream without a gateway.
     Direct,
 }
 

@@ -62,109 +62,122 @@ pub(crate) use topology::Numbered;
 pub use topology::{CertificateScope, ClientCertificate, Paths, Topology};
 pub use url::Url;
 
-/// A scenario: a question, the gateways it is put to, and the loads that answer it.
+/// A scenario: a question, the gateways to measure, and the loads that answer it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// Name of the scenario; names the run and its report.
+    /// Name of the run and of its report.
     pub name: String,
-    /// The question that the run answers, in words.
+    /// The question that the run answers, as text for the report.
     #[serde(default)]
     pub question: String,
-    /// The gateways: names of drivers, or `{ name, driver, binary, config, listen, set, optional }`; of those that
-    /// run elsewhere `{ name, driver: remote, url, host, direct, tls, limits, prometheus }`.
+    /// The gateways to measure: the name of a driver, like `nginx`, or a mapping like
+    /// `{ name: old, driver: nginx, binary: /opt/nginx/sbin/nginx }`. `weir doctor` lists the drivers.
     pub gateways: Vec<Gateway>,
-    /// Limits by role.
+    /// CPU and memory limits by role.
     #[serde(default)]
     pub limits: LimitsByRole,
-    /// What the gateway is configured for.
+    /// The routes, TLS and authentication that every gateway gets.
     #[serde(default)]
     pub topology: Topology,
-    /// The upstream.
+    /// The upstream. By default weir's own, in one replica.
     #[serde(default)]
     pub origin: Origin,
-    /// How the parts reach each other: `loopback`, or `namespaces` of the run's own with links between them.
+    /// How the parts reach each other.
     #[serde(default)]
     pub network: Network,
-    /// Where load comes from: `{ on: netns:2 }`.
+    /// Where the load generator runs, like `{ on: netns:2 }`.
     #[serde(default, skip_serializing_if = "GeneratorSpec::is_empty")]
     pub generator: GeneratorSpec,
-    /// The loads by name, run one after the other against the same processes.
+    /// The loads by name (letters, digits, `-`, `_`). They run in this order, against the same processes. At least
+    /// one.
     #[serde(default)]
     pub loads: Loads,
-    /// Routes that come and go while load runs, endpoints that leave and return, certificates that are replaced.
+    /// Changes of routes, endpoints or certificates while load runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changes: Option<Changes>,
-    /// What is done to servers of the upstream or to services while load runs, in the order of time: `{ at, replica, do }`
-    /// or `{ at, service, do }`. Every load meets all of it, and when it is over everything is as it was.
+    /// Faults of upstream replicas or services while load runs, in order of time: `{ at, replica, do }` or
+    /// `{ at, service, do }`. They apply to every load. After a load, every replica and service is restored.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<ScheduledFault>,
-    /// Clients that take their time, beside the loads.
+    /// Slow clients beside the loads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slow: Option<SlowClients>,
     /// A burst of TCP connections that never send a request, while loads run: `{ connections, at, hold }`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub silent: Option<SilentConnections>,
-    /// Warm-up of every load, the least.
+    /// Warm-up before each load; its requests are excluded, and ramps start after it. It grows while latencies have
+    /// not settled, at most by the factor `thresholds.warmup_growth`. (`weir load --warmup`)
     #[serde(default = "default_warmup")]
     pub warmup: Time,
-    /// Sustained phase of every load; it alone counts.
+    /// Length of the sustained phase of each load, from which all values come. More than 0, at most one week.
+    /// (`weir load --duration`)
     #[serde(default = "default_duration")]
     pub duration: Time,
-    /// A request not answered this long after its intended start is given up; also the longest drain.
+    /// Time-out of a request, from its intended send time, and maximum time to drain after a load. More than 0, at
+    /// most `1h`. (`weir load --timeout`)
     #[serde(default = "default_timeout")]
     pub timeout: Time,
-    /// Worker threads of the load generator.
+    /// Worker threads of the load generator: 1 to 1024, and at most the connections of each load.
+    /// (`weir load --workers`)
     #[serde(default = "default_workers")]
     pub workers: u32,
-    /// Axes: any field's path and its values; the run is their cross product. `limits.data.cpus: fitted` takes limits
-    /// that fit the host.
+    /// Axes: the path of a field and its values. The run measures every combination. Axes can vary the settings of a
+    /// gateway (`gateways.nginx.set.buffering`), and no other field of a gateway or of the whole run, such as
+    /// `repeats` or `objective`. Without its axes the scenario must be valid too. `limits.data.cpus: fitted` and
+    /// `doubled` choose limits that fit the host.
     #[serde(default, skip_serializing_if = "Named::is_empty")]
     pub vary: Named<Axis>,
-    /// A list of partial scenarios, each laid over this one.
+    /// Combinations that are no cross product: each is a partial scenario, which overrides fields of this one. With
+    /// `vary`, each case is measured at every combination. Example:
+    /// `[{ limits.data.cpus: 1 }, { topology.tls: true, limits.data.cpus: 2 }]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cases: Vec<serde_json::Map<String, serde_json::Value>>,
-    /// Repeats of every cell, each with fresh processes.
+    /// Repeats of each cell, with fresh processes: 1 to 1000. Headlines need at least 3, and *better* or *worse* at
+    /// least 6.
     #[serde(default = "default_repeats")]
     pub repeats: u32,
-    /// How often a load is measured again after host noise or, in open loop, late sends of its generator; the least
-    /// disturbed attempt counts. All retries of a run take at most half of its planned time.
+    /// How often weir re-measures a load after host noise or, in open loop, late sends of the generator: 0 to 100.
+    /// The least disturbed attempt counts. The retries of a run take at most half of its planned time, and stop after
+    /// three in a row without improvement.
     #[serde(default = "default_retries")]
     pub retries: u32,
-    /// Whether each block has a second direct cell, a twin of the first: how far the two are apart is the rig's own
-    /// doing, and nothing smaller is claimed of a gateway.
+    /// Measure a second direct cell in each block. The difference of the two (A/A) is the rig's own, and weir claims
+    /// no smaller difference of a gateway.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub twin: bool,
-    /// A positive control: each block has one of the gateways once more, which uses more CPU time and answers later, by
-    /// known amounts. The report says whether the run finds them: `{ share, gateway }`.
+    /// Positive control: measure one gateway once more in each block, slower by a known amount. The report states
+    /// whether the run detects it. Example: `{ share: 10%, gateway: nginx }`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control: Option<Control>,
-    /// Whether the start of each gateway is measured: time and CPU time up to the first request that it answers 200, and
-    /// the memory that it has then, before any load.
+    /// Measure the start of each gateway: time and CPU time until its first response with status 200, and its memory
+    /// then, before any load. Not for gateways with `config`, nor remote ones.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cold_start: bool,
-    /// Seed of order and arrivals; drawn and recorded where none is given.
+    /// Seed of the order of cells, the schedules and the requests: the same seed gives the same ones. The run stores
+    /// it. (`weir load --seed`)
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-default" = "random"))]
     pub seed: Option<u64>,
-    /// What a gateway has to keep.
+    /// What every gateway must achieve, like `{ p99: 20ms, errors: 0.1% }`. It does not change the measurement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objective: Option<ObjectiveSpec>,
-    /// Thresholds of the verdicts, if not the defaults.
+    /// When weir excludes a value.
     #[serde(default)]
     pub thresholds: Thresholds,
 }
 
-/// Limits by role; a role that is not named is not limited.
+/// Limits by role. weir measures a role without limits too.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LimitsByRole {
-    /// The gateway's data plane.
+    /// Each process of the gateway's data plane.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Limit>,
-    /// The gateway's control plane.
+    /// Each process of the gateway's control plane.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control: Option<Limit>,
-    /// The upstream.
+    /// Each replica of the upstream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Limit>,
     /// The load generator.
@@ -175,14 +188,14 @@ pub struct LimitsByRole {
     pub service: Option<Limit>,
 }
 
-/// What a process of a role may use.
+/// What a process may use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Limit {
-    /// CPU in cores; a fraction is a quota.
+    /// CPU in cores: 0.01 up to the cores of the host, like `0.5`. A fraction is a quota per 100 ms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<f64>,
-    /// Memory.
+    /// Memory, at least `4MiB`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<Size>,
 }

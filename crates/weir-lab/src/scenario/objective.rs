@@ -11,45 +11,60 @@ use weir_results::Objective;
 use super::Scenario;
 use crate::check::problem::suggestion;
 
-/// Limits of latencies, of the share of errors and of findings; what is not named has no limit.
+/// What a gateway must achieve. The scenario, a case, a load and a gateway can have an objective; each overrides the
+/// one before, limit by limit. Latency is judged on open loads, or on closed ones if a run has no open load.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[allow(missing_docs)]
 pub struct ObjectiveSpec {
+    /// Maximum mean latency.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mean: Option<Time>,
+    /// Maximum p50 latency.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p50: Option<Time>,
+    /// Maximum p66 latency.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p66: Option<Time>,
+    /// Maximum p75 latency.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p75: Option<Time>,
+    /// Maximum p80 latency.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p80: Option<Time>,
+    /// Maximum p90 latency.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p90: Option<Time>,
+    /// Maximum p95 latency.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p95: Option<Time>,
+    /// Maximum p98 latency.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p98: Option<Time>,
+    /// Maximum p99 latency.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p99: Option<Time>,
+    /// Maximum p99.9 latency.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p999: Option<Time>,
+    /// Maximum p99.99 latency.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p9999: Option<Time>,
+    /// Maximum latency of any request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max: Option<Time>,
-    /// Greatest allowed share of errors.
+    /// Maximum share of errors, like `0.1%`. It also replaces `thresholds.error_share`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub errors: Option<Share>,
-    /// Limits of findings by metric: a maximum, or a minimum if more is better. `recovery.time: 5s`, `capacity.rate:
-    /// 5000/s`; docs/compare.md lists the metrics.
+    /// Limits of findings by metric: a maximum, or a minimum if more is better. Example:
+    /// `{ recovery.time: 5s, slow-clients.memory_per_client: 32KiB, capacity.rate: 5000/s }`. The names are those of
+    /// docs/compare.md, or *finding*`.`*value* from `findings.csv`. Each row of the finding is judged by its
+    /// interval; without such a value the result is undecided.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub findings: BTreeMap<String, FindingLimit>,
 }
 
-/// The limit of a finding as the scenario has it; its metric decides which unit it needs.
+/// Limit of a finding. Its metric determines the unit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum FindingLimit {

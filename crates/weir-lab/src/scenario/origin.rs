@@ -13,63 +13,68 @@ use crate::agents::Place;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Origin {
-    /// The driver of another server that plays the upstream; it has a body and workers, and nothing else of what
-    /// follows.
+    /// Driver of another server as upstream, like `nginx`: it answers every path with 200 and `body`. It can have
+    /// `replicas`, `body` and `workers`, and no delays, errors or faults.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
-    /// The agent that runs it on another host: `ssh:HOST`, `agents:1` for one that the user starts, or `local:1`.
+    /// Agent that runs the upstream on another host: `ssh:HOST`, `agents:1` for one that you start, or `local:1`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<Place>,
-    /// How many of it run, each with its own port, workers and limits; one by default.
+    /// Number of servers, each with its own port, workers, limits and seed. Gateways balance over all of them.
+    /// Default: 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<u32>,
-    /// Size of the body that it answers with.
+    /// Size of the response body.
     #[serde(default = "default_body")]
     pub body: Size,
-    /// It answers with the request's own body in place of that.
+    /// Respond with the body of the request instead.
     #[serde(default, skip_serializing_if = "is_false")]
     pub echo: bool,
-    /// Delay of its answers, as `const:1ms` or `exp:5ms`.
+    /// Delay of each response: `const:5ms`, `uniform:1ms..9ms`, `exp:5ms` (mean), `lognormal:5ms,0.5` or
+    /// `bimodal:1ms,20ms,10%`.
     #[serde(default, skip_serializing_if = "Delay::is_none")]
+    #[schemars(extend("x-default" = "`none`"))]
     pub delay: Delay,
-    /// One queue in place of the delay: the time that each request is served, as `exp:5ms`. Or the name of a service that
-    /// plays the upstream, as `kubernetes-api`; it has `prepare`, and nothing else of what is here.
+    /// Service time of one queue for all requests, instead of `delay`, like `exp:5ms`. Or the name of a service as
+    /// upstream, like `kubernetes-api`: then only `prepare` applies, `topology.tls` is required, and either a client
+    /// certificate or tokens.
     #[serde(default, skip_serializing_if = "OriginService::is_none")]
     pub service: OriginService,
-    /// Settings of the service that plays the upstream: the data that it has before the load.
+    /// Settings of the service as upstream: the data that exists before the load, like
+    /// `{ configmaps: 50, size: 4KiB }`.
     #[serde(default, skip_serializing_if = "Named::is_empty")]
     pub prepare: Named<Value>,
-    /// Requests that the queue serves at once; by default one.
+    /// Number of requests that the queue serves at the same time. Default: 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub servers: Option<u32>,
-    /// How much longer answers wait as time goes on, as `1ms/10s` for a millisecond more with every ten seconds.
+    /// Increase of the delay over time: `1ms/10s` adds 1 ms every 10 s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drift: Option<Drift>,
-    /// Stops in which nothing is answered, as `200ms/1s`.
+    /// Periodic stalls: `200ms/1s` stops all responses for the first 200 ms of each second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stall: Option<Stall>,
-    /// Seed of delays and service times; by default 1, so that all cells have the same.
+    /// Seed of random delays and service times. Default: 1, so all cells have the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
-    /// Whether delays are waited out by spinning, which needs a core for each worker: truer times.
+    /// Busy-wait for more precise delays; uses a whole core per worker.
     #[serde(default)]
     pub spin: bool,
-    /// Share of answers with status 500.
+    /// Share of requests that get status 500.
     #[serde(default)]
     pub errors: Share,
-    /// What goes wrong beside these errors.
+    /// Faults besides these errors.
     #[serde(default, skip_serializing_if = "OriginFaults::is_none")]
     pub faults: OriginFaults,
-    /// It speaks no HTTP/2.
+    /// Disable HTTP/2.
     #[serde(default, skip_serializing_if = "is_false")]
     pub http1_only: bool,
-    /// How it speaks HTTP/2.
+    /// Limits of HTTP/2.
     #[serde(default, skip_serializing_if = "OriginHttp2::is_none")]
     pub http2: OriginHttp2,
-    /// It speaks TLS; `{}` for a certificate of its own making.
+    /// Use TLS; `{}` makes a certificate for localhost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<OriginTls>,
-    /// Worker threads; by default its CPU limit rounded up, without a limit one.
+    /// Worker threads. Default: its CPU limit rounded up; 1 without a limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workers: Option<u32>,
 }
@@ -147,65 +152,65 @@ impl JsonSchema for OriginService {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "A time, as `exp:5ms`, or the name of a service that plays the upstream.",
+            "description": "A time like `exp:5ms`, or the name of a service as upstream.",
             "type": "string"
         })
     }
 }
 
-/// What goes wrong in the upstream as it was asked to; each share is met exactly.
+/// Faults of weir's own upstream. Each share is met exactly.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OriginFaults {
-    /// Share of requests whose connection is reset, over HTTP/2 their stream.
+    /// Share of requests whose connection is reset (HTTP/2: whose stream is reset).
     #[serde(default)]
     pub resets: Share,
-    /// Share of requests answered with the head and half of the body.
+    /// Share of responses that end after half of the body.
     #[serde(default)]
     pub half: Share,
-    /// Share of requests whose body comes slowly, and the time that it takes, as `1%:2s`.
+    /// Share of responses whose body is sent in ten pieces over a time, like `1%:2s`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slow: Option<Slow>,
-    /// It accepts and reads, and never answers.
+    /// Accept connections and read requests, but never respond.
     #[serde(default)]
     pub silent: bool,
-    /// Responses after which an HTTP/1.1 connection is closed.
+    /// Number of responses after which an HTTP/1.1 connection is closed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub close_after: Option<u32>,
 }
 
-/// How the upstream speaks HTTP/2.
+/// HTTP/2 of the upstream.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OriginHttp2 {
-    /// Requests after which a connection is told to go away.
+    /// Number of requests after which a connection gets GOAWAY.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goaway: Option<u32>,
-    /// Streams that a connection may have open at once.
+    /// Maximum number of concurrent streams per connection. Default: 256.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_streams: Option<u32>,
-    /// Share of requests whose stream is refused.
+    /// Share of requests that get REFUSED_STREAM.
     #[serde(default)]
     pub refuse: Share,
 }
 
-/// How the upstream speaks TLS: with a certificate made on start, or with a given one.
+/// TLS of the upstream, with a certificate made at start or a given one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OriginTls {
-    /// Names that the made certificate is for, beside localhost.
+    /// Names in the made certificate, besides localhost.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub domains: Vec<String>,
-    /// File that gets the made authority's certificate, PEM.
+    /// File for the CA certificate (PEM).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca_out: Option<String>,
-    /// The made certificate has expired.
+    /// Use an expired certificate.
     #[serde(default, skip_serializing_if = "is_false")]
     pub expired: bool,
-    /// A given certificate, PEM.
+    /// Certificate chain (PEM), instead of a made one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cert: Option<String>,
-    /// Its key, PEM.
+    /// Private key of `cert` (PEM).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
 }

@@ -147,7 +147,8 @@ impl JsonSchema for RateList {
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let rate = generator.subschema_for::<AskedRate>();
         json_schema!({
-            "description": "Rates that the load is put to one after the other: a list, or a spread like 500/s..8000/s..8 or 5%..120%..13.",
+            "description": "Rates, one after the other: a list, a number of rates like `500/s..8000/s..8` or \
+                `5%..120%..13`, or strides like `500/s..8000/s..500/s`.",
             "anyOf": [{ "type": "array", "items": rate, "minItems": 1 }, { "type": "string" }]
         })
     }

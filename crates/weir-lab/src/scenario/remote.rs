@@ -10,45 +10,47 @@ use weir_rig::prometheus::{Credentials, MetricSet, PrometheusAddress, Queries};
 use super::{Limit, Url};
 use crate::agents::Place;
 
-/// Where a gateway of the driver `remote` is, and who knows what it uses. Nothing of it holds for another driver.
+/// Where a gateway of the driver `remote` is, and who has its CPU and memory. Other drivers have none of these
+/// fields.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Remote {
-    /// Where load goes.
+    /// Required: where load goes, like `https://gw.example`. Paths belong into `topology.paths`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<Url>,
-    /// The value of Host; by default the URL's host and port.
+    /// Value of the Host header. Default: host and port of `url`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// Its upstream, for the direct baseline; without it there is none.
+    /// URL of its upstream, for the direct baseline. Without it the run has no direct cells. All gateways of a
+    /// scenario have the same one, or none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub direct: Option<Url>,
-    /// TLS on the connections to a URL of https.
+    /// TLS of the connections to `https://` URLs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<TlsSpec>,
-    /// The limits that it has where it runs; weir sets none there.
+    /// The limits that the gateway has where it runs; weir sets none. Default: those that cAdvisor reports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limits: Option<Limit>,
-    /// A Prometheus that knows what it uses.
+    /// Prometheus that has its CPU and memory. Not with `sampler`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prometheus: Option<PrometheusSource>,
-    /// An agent beside it that samples what it uses.
+    /// Agent on its host that samples CPU and memory. Not with `prometheus`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sampler: Option<SamplerSource>,
 }
 
-/// An agent on the host of a gateway, and which processes there are the gateway's: one of `program`, `pid` and `cgroup`.
+/// An agent on the gateway's host, and the processes of the gateway there: one of `program`, `pid` and `cgroup`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SamplerSource {
-    /// Where it runs: `ssh:HOST`, `agents:1` if the user starts it, or `local:1` for this host.
+    /// Where the agent runs: `ssh:HOST`, `agents:1` for one that you start, or `local:1` for this host.
     pub on: Place,
-    /// The name of the gateway's program: all processes that run it are sampled.
+    /// Name of the gateway's program: every process that runs it is sampled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
-    /// A process: it and all that it has started are sampled.
+    /// Process ID: the process and everything that it started are sampled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<i32>,
-    /// A control group, like `/system.slice/nginx.service`.
+    /// Control group, like `/system.slice/nginx.service`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<PathBuf>,
 }
@@ -63,34 +65,37 @@ impl SamplerSource {
     }
 }
 
-/// A Prometheus, and which of its series are the gateway's.
+/// A Prometheus, and which of its series belong to the gateway. weir waits for the scrape after each load, up to two
+/// scrape intervals.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PrometheusSource {
-    /// Its address, with the path before `/api/v1` where it has one.
+    /// Its address, with the path before `/api/v1` if it has one. (`weir run --prometheus`)
     pub url: Url,
-    /// Matchers of the gateway's series, as `namespace="shop",pod=~"gw-.*"`. What they match is summed.
+    /// Label matchers of the gateway's series, like `namespace="shop",pod=~"gw-.*"`. weir sums the series that match.
+    /// Required unless `queries.cpu` is given. (`weir run --selector`)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<String>,
-    /// The set of metrics: `container` (cAdvisor), `process` (client libraries) or `node` (node exporter).
+    /// Set of metrics.
     #[serde(default)]
     pub metrics: MetricSet,
-    /// Selectors of one's own in place of the set's.
+    /// Selectors that replace those of the set.
     #[serde(default, skip_serializing_if = "is_none_asked")]
     pub queries: Queries,
-    /// PEM file of the authorities to trust; by default the system's.
+    /// PEM file of the CA certificates to trust. Paths are relative to the scenario's folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-default" = "the system's"))]
     pub ca: Option<PathBuf>,
-    /// Whether any certificate will do.
+    /// Accept any certificate.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub insecure: bool,
-    /// File of a bearer token.
+    /// File with a bearer token; secrets are in files, since runs store their scenario. Not with `user`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_file: Option<PathBuf>,
-    /// A user, whose password is in `password_file`.
+    /// User name; `password_file` is required then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// File of the user's password.
+    /// File with the password of the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password_file: Option<PathBuf>,
 }

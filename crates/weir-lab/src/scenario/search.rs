@@ -23,43 +23,55 @@ const TRIALS_MAX: u32 = 60;
 /// Of its length, what a trial takes to warm up; the first one has the scenario's warm-up.
 const WARMUP_SHARE: f64 = 0.25;
 
-/// Searches for the highest rate at which the objective is met, by trials of the load's duration (2s by default) that
-/// begin at the load's rate (100/s by default). Without bounds of its own it is the load's objective, over the
-/// scenario's.
+/// Searches for the highest rate that meets these limits, by short trials. Without limits, those of the load's
+/// objective apply, then those of the scenario's. Latency is from the intended send time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[allow(missing_docs)]
 pub struct Search {
+    /// Maximum mean latency.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mean: Option<Time>,
+    /// Maximum p50 latency.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p50: Option<Time>,
+    /// Maximum p66 latency.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p66: Option<Time>,
+    /// Maximum p75 latency.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p75: Option<Time>,
+    /// Maximum p80 latency.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p80: Option<Time>,
+    /// Maximum p90 latency.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p90: Option<Time>,
+    /// Maximum p95 latency.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p95: Option<Time>,
+    /// Maximum p98 latency.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p98: Option<Time>,
+    /// Maximum p99 latency.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p99: Option<Time>,
+    /// Maximum p99.9 latency.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p999: Option<Time>,
+    /// Maximum p99.99 latency.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p9999: Option<Time>,
-    /// Greatest allowed share of errors.
+    /// Maximum share of errors, like `0.1%`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub errors: Option<Share>,
-    /// Width of the 95 % interval at which it ends, as share of the capacity; 10 % by default.
+    /// Width of the 95 % interval at which the search ends, as share of the capacity: `1%` to `100%`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-default" = "`10%`"))]
     pub width: Option<Share>,
-    /// The most trials, those included that do not count; 60 by default.
+    /// Maximum number of trials, invalid ones included: 10 to 1000.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-default" = "`60`"))]
     pub trials: Option<u32>,
 }
 

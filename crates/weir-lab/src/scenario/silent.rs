@@ -4,18 +4,18 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_document::Time;
 
-/// A burst of TCP connections to the gateway that never send a request: opened at once while a load runs, held, then
-/// closed.
+/// A burst of TCP connections to the gateway that never send a request: opened at once under load, held, then closed.
+/// Direct cells have none. The gateway's request counter is not reconciled in these loads.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SilentConnections {
-    /// Number of connections.
+    /// Number of connections, 1 to 100,000. Each needs an open file in weir and in the gateway.
     pub connections: u32,
-    /// When they are opened, from the start of the sustained phase of each load.
+    /// Time at which weir opens them, from the start of the sustained phase of each load.
     pub at: Time,
-    /// How long they stay open.
+    /// Time that they stay open. weir closes them before the load ends.
     pub hold: Time,
-    /// Names of the loads during which they are opened; all of them, if absent.
+    /// Names of the loads with a burst. Default: all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub loads: Vec<String>,
 }

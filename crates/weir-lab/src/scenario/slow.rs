@@ -6,30 +6,31 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_document::{Size, Time};
 
-/// Clients that take their time while loads run: each sends a request, or reads its response, a piece at a time, and then
-/// does so again on another connection.
+/// Slow clients beside loads: each sends a request or reads a response piece by piece, then opens another connection.
+/// They request the first path of the first domain, without TLS, start before the load and stop with it. Direct cells
+/// have none, and counters of gateway and upstream are not reconciled in these loads.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SlowClients {
-    /// How many send the head of their request slowly.
+    /// Number of clients that send request headers slowly: those of a GET, about 1 KiB.
     #[serde(default)]
     pub heads: u32,
-    /// How many send the body of their request slowly.
+    /// Number of clients that send a request body slowly: headers of a POST at once, then the body.
     #[serde(default)]
     pub bodies: u32,
-    /// How many read the response slowly.
+    /// Number of clients that read the response slowly: they send a POST at once, and have a receive buffer of 4 KiB.
     #[serde(default)]
     pub responses: u32,
-    /// What is sent or read at a time.
+    /// Size of a piece that is sent or read.
     #[serde(default = "default_piece")]
     pub piece: Size,
     /// Time from one piece to the next.
     #[serde(default = "default_every")]
     pub every: Time,
-    /// Length of the bodies that they send, slowly or at once; those whose heads are slow send none.
+    /// Length of the request bodies of `bodies` and `responses`. With `origin: { echo: true }` responses have it too.
     #[serde(default = "default_body")]
     pub body: Size,
-    /// Names of the loads beside which they are; all of them, if absent.
+    /// Names of the loads with slow clients. Default: all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub loads: Vec<String>,
 }

@@ -11,36 +11,42 @@ use serde::{Deserialize, Serialize};
 use weir_document::Time;
 use weir_rig::TlsBinding;
 
-/// The hosts and paths that a gateway routes.
+/// What every gateway is configured for: hosts, exact paths, TLS and tokens.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Topology {
-    /// How many domains.
+    /// Number of domains. One is `gateway.test`, several are `d0001.gateway.test` and so on.
     #[serde(default = "default_domains")]
     pub domains: u32,
-    /// The paths of each domain: a list, or a number N for `/get/1` to `/get/N`. A path of the list may hold a range, as
-    /// `/item/{1..50}` for fifty paths.
+    /// Exact paths of each domain: a list, or a number N for `/get/1` to `/get/N`. A path can have a range:
+    /// `/item/{1..50}` are fifty paths. Gateways answer 404 to all others.
     #[serde(default)]
     pub paths: Paths,
-    /// Whether clients speak TLS to the gateway, by certificates that the rig makes for every cell. What the gateway asks
-    /// of the upstream stays plain; in direct cells weir's own upstream speaks TLS, too.
+    /// Gateways accept only TLS, with certificates that weir makes for every cell (ECDSA P-256; up to 64 hosts by
+    /// name, more by wildcards). The connection to the upstream stays plain. In direct cells weir's own upstream uses
+    /// TLS too; another server (`origin.driver`) stays plain.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tls: bool,
-    /// How many certificates there are: `one` for all domains, or for `each` its own, with a key of its own, which needs
-    /// `tls`.
+    /// `one` certificate for all domains, or one for `each` domain, with its own key; the latter are made once per
+    /// run. In direct cells weir's own upstream has one for all. Needs `tls`.
     #[serde(default, skip_serializing_if = "CertificateScope::is_one")]
+    #[schemars(extend("x-default" = "`one`"))]
     pub certificates: CertificateScope,
-    /// Whether a client must show a certificate: `none` or `required`, which needs `tls`.
+    /// `required`: gateways refuse clients without a certificate of the cell's CA. Needs `tls`. The upstream of direct
+    /// cells asks for none.
     #[serde(default, skip_serializing_if = "ClientCertificate::is_none")]
+    #[schemars(extend("x-default" = "`none`"))]
     pub client_certificate: ClientCertificate,
-    /// How many bearer tokens the gateway knows: requests carry them in turn, and one without any is answered 401. 0 asks
-    /// for none.
+    /// Number of bearer tokens that gateways accept. Requests have them in turn; gateways answer 401 to a request
+    /// without one. Tokens come from the run's seed. In direct cells requests have them too, and the upstream ignores
+    /// them. 0 turns them off.
     #[serde(default, skip_serializing_if = "is_zero")]
+    #[schemars(extend("x-default" = "`0`"))]
     pub bearer: u32,
-    /// How long a gateway that asks the upstream about a bearer token may keep the answer; not at all by default.
+    /// How long a gateway that checks bearer tokens at the upstream can cache the result. Default: not at all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_cache: Option<Time>,
-    /// The path that the upstream is asked for instead.
+    /// Path that gateways request from the upstream instead. Default: the path of the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rewrite: Option<String>,
 }

@@ -120,7 +120,11 @@ impl JsonSchema for Url {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "pattern": "^https?://" })
+        json_schema!({
+            "description": "`http[s]://HOST[:PORT][/PATH]`, without user, query and fragment.",
+            "type": "string",
+            "pattern": "^https?://"
+        })
     }
 }
 

@@ -15,15 +15,18 @@ mod searches;
 mod shares;
 
 use weir_lab::{Checked, Known, LabError, Overrides, Source, plan};
-use weir_results::{Manifest, Run, SCHEMA_VERSION};
+use weir_results::{Manifest, Plane, Run, SCHEMA_VERSION};
 
 /// A host with two cores, and drivers that weir comes with.
 fn known() -> Known {
     Known {
-        drivers: ["envoy", "gorouter", "haproxy", "kubegateway", "nginx", "weir"].map(str::to_owned).to_vec(),
+        drivers: ["contour", "envoy", "gorouter", "haproxy", "kubegateway", "nginx", "weir"]
+            .map(str::to_owned)
+            .to_vec(),
         origins: vec!["nginx".into()],
         services: vec!["kubernetes-api".into()],
         needs: [("gorouter".to_owned(), vec!["nats".to_owned()])].into(),
+        in_cluster: [("contour".to_owned(), vec![Plane::Data, Plane::Control])].into(),
         cpus: 2,
         namespaces: || Err("this user is not allowed to create network namespaces".into()),
     }

@@ -1,4 +1,4 @@
-//! Which listeners a route belongs to, and for which hosts.
+//! Attaches routes to listeners, and computes their hosts.
 
 use super::catalog::{Catalog, Referrer, Wanted, meant};
 use super::gateways::{GatewayView, Gateways, Port};
@@ -9,7 +9,7 @@ use crate::kind::{GATEWAY_API, Kind};
 use crate::manifest::Name;
 use crate::reference::ParentRef;
 
-/// A route as its parents look at it.
+/// A route that attaches to parents.
 #[derive(Clone, Copy)]
 pub(super) struct Child<'m> {
     pub(super) manifest: usize,
@@ -19,11 +19,11 @@ pub(super) struct Child<'m> {
     pub(super) hostnames: &'m [String],
 }
 
-/// A listener of a gateway, by its position there.
+/// A listener of a gateway, by its index there.
 type Candidate<'g, 'm> = (&'g GatewayView<'m>, &'g Port, usize);
 
 impl Child<'_> {
-    /// The listeners and hosts that it has there; what keeps it from a parent is told.
+    /// Returns the listeners and hosts of the route, and reports why a parent does not accept it.
     pub(super) fn attach(
         &self,
         catalog: &Catalog<'_>,
@@ -59,7 +59,7 @@ impl Child<'_> {
         attachments
     }
 
-    /// The listeners that a parent means and that want the route; none where the gateway is another controller's.
+    /// The listeners of a parent reference that accept the route; none if the gateway belongs to another controller.
     fn candidates<'g, 'm>(
         &self,
         catalog: &Catalog<'_>,
@@ -78,7 +78,7 @@ impl Child<'_> {
             );
         }
         let namespace = parent.namespace.as_deref().unwrap_or(&self.name.namespace);
-        // Whether routes of other namespaces may name a gateway, its listeners say, and not a grant.
+        // Routes of other namespaces need no ReferenceGrant: the gateway's listeners decide.
         let referrer = Referrer { manifest: self.manifest, kind: self.kind, namespace };
         let (position, name) =
             catalog.resolve(referrer, path, Wanted::without_namespace(Kind::Gateway, &parent.name))?;
@@ -119,7 +119,7 @@ impl Child<'_> {
         Ok(found)
     }
 
-    /// Leaves the listeners that want such a route.
+    /// Keeps only the listeners that accept this kind of route from its namespace.
     fn retain_willing(&self, catalog: &Catalog<'_>, found: &mut Vec<Candidate<'_, '_>>) {
         found.retain(|(gateway, _, position)| {
             let listener = gateway.listener(*position);
@@ -147,7 +147,7 @@ impl Child<'_> {
         is_of_namespace && (allowed.kinds.is_empty() || allowed.kinds.iter().any(is_of_kind))
     }
 
-    /// Adds the hosts that the route has at this listener; whether there are any.
+    /// Adds the hosts of the route at this listener; returns whether there are any.
     fn take(&self, (gateway, port, listener): &Candidate<'_, '_>, attachments: &mut Attachments) -> bool {
         let hostname = gateway.hostname(*listener);
         let names: Vec<String> = match self.hostnames {
@@ -164,12 +164,12 @@ impl Child<'_> {
         let wanted = attachments.entry(port.label.clone()).or_default();
         wanted.port = port.number;
         wanted.every |= every;
-        // What a more specific listener takes never comes to this one.
+        // A more specific listener handles these hosts, so the route never gets them here.
         wanted.names.extend(names.into_iter().filter(|name| !gateway.is_taken(port, *listener, name)));
         true
     }
 
-    /// The hosts of the listeners, as a remedy.
+    /// Lists the hosts of the listeners, as a remedy.
     fn hostnames_there(&self, candidates: &[Candidate<'_, '_>]) -> String {
         let there: Vec<String> =
             candidates.iter().filter_map(|(gateway, _, listener)| gateway.hostname(*listener)).collect();
@@ -179,7 +179,7 @@ impl Child<'_> {
 }
 
 fn has_label(catalog: &Catalog<'_>, namespace: &str, label: &str, value: &str) -> bool {
-    // Every namespace has this one.
+    // Every namespace has this label.
     if label == "kubernetes.io/metadata.name" {
         return value == namespace;
     }

@@ -1,4 +1,4 @@
-//! Manifests by their names, and who may name whom.
+//! Manifests by name, and checks of references between them.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use super::Misfit;
 use crate::kind::Kind;
 use crate::manifest::{Body, Manifest, Name};
 
-/// How many names are listed where none is near.
+/// Maximum number of names to list if no similar one exists.
 const NAMES_MAX: usize = 8;
 
-/// What is before all other names.
+/// Sorts before all other names.
 static FIRST: Name = Name { namespace: String::new(), name: String::new() };
 
 /// All manifests.
@@ -20,26 +20,26 @@ pub(super) struct Catalog<'m> {
     by_name: BTreeMap<(Kind, &'m Name), usize>,
 }
 
-/// Who names another resource.
+/// The resource that contains a reference.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Referrer<'m> {
-    /// Its position.
+    /// Its index.
     pub(super) manifest: usize,
     pub(super) kind: Kind,
     pub(super) namespace: &'m str,
 }
 
-/// The resource that is named.
+/// The referenced resource.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted<'m> {
     pub(super) kind: Kind,
-    /// That of the referrer where it says none.
+    /// Defaults to the namespace of the referrer.
     pub(super) namespace: Option<&'m str>,
     pub(super) name: &'m str,
 }
 
 impl<'m> Wanted<'m> {
-    /// A resource in the namespace of its referrer.
+    /// A reference to a resource in the namespace of the referrer.
     pub(super) fn without_namespace(kind: Kind, name: &'m str) -> Wanted<'m> {
         Wanted { kind, namespace: None, name }
     }
@@ -60,7 +60,7 @@ impl<'m> Catalog<'m> {
         Catalog { manifests, by_name }
     }
 
-    /// Those of one kind with their positions, by name.
+    /// Resources of one kind with their indexes, by name.
     pub(super) fn all(&self, kind: Kind) -> impl Iterator<Item = (usize, &'m Name, &'m Body)> {
         let of_kind = self.by_name.range((kind, &FIRST)..).take_while(move |((of, _), _)| *of == kind);
         of_kind.map(|((_, name), position)| (*position, *name, &self.manifests[*position].body))
@@ -70,8 +70,8 @@ impl<'m> Catalog<'m> {
         self.by_name.get(&(kind, name)).copied()
     }
 
-    /// The resource that `referrer` names at `path`: it must be there, and in the same namespace, unless that of the
-    /// resource lets it be named.
+    /// The resource that `referrer` references at `path`. It must exist in the same namespace, or a ReferenceGrant of
+    /// its namespace must allow the reference.
     pub(super) fn resolve(
         &self,
         referrer: Referrer<'_>,
@@ -98,7 +98,7 @@ impl<'m> Catalog<'m> {
         }
     }
 
-    /// What may have been meant by a name that is not there.
+    /// Suggestions for an unknown name.
     fn meant(&self, kind: Kind, wanted: &Name) -> String {
         let names: Vec<String> = self.all(kind).map(|(_, name, _)| name.to_string()).collect();
         meant(&wanted.to_string(), names.iter().map(String::as_str))
@@ -127,7 +127,7 @@ impl<'m> Catalog<'m> {
     }
 }
 
-/// What may have been meant by `wanted`, of which there are these; `None` where there is none.
+/// Suggestions for `wanted` among these names; `None` if there are no names.
 pub(super) fn meant<'n>(wanted: &str, names: impl Iterator<Item = &'n str>) -> Option<String> {
     let names: Vec<&str> = names.collect();
     match nearest(wanted, names.iter().copied()) {

@@ -14,16 +14,16 @@ use crate::filter::{
 };
 use crate::route::PathMatchKind;
 
-/// The status of a redirect that says none.
+/// The default status of a redirect.
 const FOUND: u16 = 302;
 
-/// All of a kind.
+/// Matches all values.
 const EVERY: &str = "*";
 
-/// What comes in place of a whole path, and of a prefix.
+/// The replacements of a whole path and of a prefix.
 type Replacement = (Option<String>, Option<String>);
 
-/// Gives the route what the filters of the rule say.
+/// Applies the filters of the rule to the route.
 pub(super) fn add_filters(rule: &RuleOf<'_, '_>, route: &mut Route) -> Result<(), Misfit> {
     let filters = &rule.rule.filters;
     for (index, filter) in filters.iter().enumerate() {
@@ -51,7 +51,7 @@ fn add_filter(
     place: &str,
     route: &mut Route,
 ) -> Result<(), Misfit> {
-    // Each has the content of its type alone.
+    // Each filter has only the field of its type.
     if let Some(changes) = &filter.request_header_modifier {
         route.request_headers = changes_of(changes).map(Box::new);
     }
@@ -87,7 +87,7 @@ fn changes_of(filter: &HeaderFilter) -> Option<HeaderChanges> {
     (!changes.is_empty()).then_some(changes)
 }
 
-/// Of several with one name, whatever its case, the first.
+/// Of entries with the same name, ignoring case, the first one.
 fn first_of_each<T>(all: &[T], name: fn(&T) -> &str) -> impl Iterator<Item = &T> {
     let mut names = BTreeSet::new();
     all.iter().filter(move |one| names.insert(name(one).to_ascii_lowercase()))
@@ -111,7 +111,7 @@ fn mirror_of(rule: &RuleOf<'_, '_>, filter: &MirrorFilter, place: &str) -> Resul
             return Err(rule.misfit(place, message, "remove one of them"));
         }
     };
-    // It is none of both where the denominator is 0.
+    // With a denominator of 0, the share is NaN or infinite.
     if !(0.0..=1.0).contains(&share) {
         let message = "the share of mirrored requests is out of range; allowed: 0 to 1";
         return Err(rule.misfit(
@@ -144,7 +144,7 @@ fn rewrite_of(rule: &RuleOf<'_, '_>, filter: &RewriteFilter, place: &str) -> Res
     let (path, prefix) = replacement(rule, filter.path.as_ref(), place)?;
     Ok(match (filter.hostname.clone(), path, prefix) {
         (None, None, None) => None,
-        // What replaces a prefix alone is the cheapest.
+        // Replacing only the prefix is the cheapest rewrite.
         (None, None, Some(prefix)) => Some(Rewrite::Prefix(prefix)),
         (host, path, prefix) => Some(Rewrite::Parts(Box::new(RewriteParts { host, path, prefix }))),
     })
@@ -179,13 +179,13 @@ fn replacement(
     }
 }
 
-/// Gateway API takes an empty path for the root.
+/// Gateway API treats an empty path as the root.
 fn replacing(path: &str) -> String {
     normal_path(if path.is_empty() { "/" } else { path })
 }
 
 fn cors_of(filter: &CorsFilter) -> Cors {
-    // With credentials browsers take `*` for the name of a field, and the gateway is not to send it.
+    // With credentials, browsers treat `*` as a literal field name, so the gateway must not send it.
     let is_told = |name: &&String| !filter.allow_credentials || *name != EVERY;
     Cors {
         origins: filter.allow_origins.clone(),

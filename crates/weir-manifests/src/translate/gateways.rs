@@ -1,4 +1,4 @@
-//! The gateways that are weir's, and their listeners by port: those of one port are one listener of the model.
+//! Gateways of weir, and their listeners by port: those of one port are one listener of the model.
 
 use std::collections::BTreeMap;
 
@@ -16,11 +16,11 @@ pub(super) struct Gateways<'m> {
 
 /// A gateway.
 pub(super) struct GatewayView<'m> {
-    /// Its position among the manifests.
+    /// Its index among the manifests.
     pub(super) manifest: usize,
     pub(super) name: &'m Name,
     pub(super) spec: &'m GatewaySpec,
-    /// It is another controller's, and none of our business.
+    /// Whether it belongs to another controller. weir then ignores it.
     pub(super) is_foreign: bool,
     pub(super) ports: Vec<Port>,
 }
@@ -28,9 +28,9 @@ pub(super) struct GatewayView<'m> {
 /// The listeners of one port.
 pub(super) struct Port {
     pub(super) number: u16,
-    /// How the listener of the model is called.
+    /// The label of the listener in the model.
     pub(super) label: String,
-    /// Positions among the gateway's listeners.
+    /// Indexes of the gateway's listeners.
     pub(super) listeners: Vec<usize>,
 }
 
@@ -52,7 +52,7 @@ impl<'m> Gateways<'m> {
         Gateways { by_position }
     }
 
-    /// Those that are weir's, by name.
+    /// Gateways of weir, by name.
     pub(super) fn own(&self) -> impl Iterator<Item = &GatewayView<'m>> {
         let mut own: Vec<_> = self.by_position.values().filter(|gateway| !gateway.is_foreign).collect();
         own.sort_by_key(|gateway| gateway.name);
@@ -69,12 +69,12 @@ impl<'m> GatewayView<'m> {
         &self.spec.listeners[position]
     }
 
-    /// The host name of a listener, in small letters.
+    /// The hostname of a listener, in lower case.
     pub(super) fn hostname(&self, position: usize) -> Option<String> {
         lower(self.listener(position))
     }
 
-    /// Whether requests for all hosts of `name` go to listeners of this port that are more specific than the one at
+    /// Whether more specific listeners of this port handle all hosts of `name`, compared with the listener at
     /// `position`.
     pub(super) fn is_taken(&self, port: &Port, position: usize, name: &str) -> bool {
         let own = self.hostname(position);
@@ -84,14 +84,14 @@ impl<'m> GatewayView<'m> {
         })
     }
 
-    /// Whether hosts of the listener at `position` would go to a less specific listener of the port without it.
+    /// Whether a less specific listener of the port would handle hosts of the listener at `position` without it.
     pub(super) fn is_within_another(&self, port: &Port, position: usize) -> bool {
         let Some(own) = self.hostname(position) else { return false };
         port.listeners.iter().any(|&other| is_narrower(self.hostname(other).as_deref(), &own))
     }
 }
 
-/// Whether `hostname` has some of the hosts of `wide`, and not all of them.
+/// Whether `hostname` matches some of the hosts of `wide`, but not all of them.
 fn is_narrower(wide: Option<&str>, hostname: &str) -> bool {
     wide != Some(hostname) && covers(wide, hostname)
 }
@@ -100,7 +100,7 @@ fn lower(listener: &ListenerSpec) -> Option<String> {
     listener.hostname.as_deref().map(str::to_ascii_lowercase)
 }
 
-/// Whether the gateway's class is another controller's.
+/// Whether the gateway's class belongs to another controller.
 fn is_foreign(
     catalog: &Catalog<'_>,
     manifest: usize,
@@ -108,7 +108,7 @@ fn is_foreign(
     spec: &GatewaySpec,
 ) -> Result<bool, Misfit> {
     let class = spec.gateway_class_name.as_str();
-    // A class stands in no namespace, so none has to let it be named.
+    // A class is cluster-scoped, so it needs no ReferenceGrant.
     let referrer = Referrer { manifest, kind: Kind::Gateway, namespace: "" };
     let found = catalog.resolve(
         referrer,
@@ -152,10 +152,10 @@ fn check_listeners(manifest: usize, spec: &GatewaySpec, misfits: &mut Vec<Misfit
     }
 }
 
-/// The field that is wrong, why, and what would do.
+/// The invalid field, the reason and the remedy.
 type Wrong = (&'static str, String, &'static str);
 
-/// What a listener can't have beside another one of its gateway.
+/// A conflict of a listener with another listener of its gateway.
 fn conflict(listener: &ListenerSpec, other: &ListenerSpec) -> Option<Wrong> {
     if listener.name == other.name {
         let message = format!("another listener has the name `{}`", other.name);
@@ -174,7 +174,7 @@ fn conflict(listener: &ListenerSpec, other: &ListenerSpec) -> Option<Wrong> {
     })
 }
 
-/// Whether a listener is right by itself.
+/// An error of a listener by itself.
 fn check_listener(listener: &ListenerSpec) -> Option<Wrong> {
     let wrong = |field, message: &str, remedy| Some((field, message.to_owned(), remedy));
     if listener.port == 0 {

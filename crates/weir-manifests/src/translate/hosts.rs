@@ -1,9 +1,9 @@
-//! Host names of listeners and routes: `example.com`, or `*.example.com` for every name below it.
+//! Hostnames of listeners and routes: `example.com`, or `*.example.com` for every name below it.
 
-/// Every host, where a listener of the model wants one.
+/// Every host, if a listener of the model has no hostname.
 pub(super) const EVERY: &str = "*";
 
-/// Whether every host of `narrow` is one of `wide`, which is every host where it is `None`. Both are in small letters.
+/// Whether `wide` matches every host of `narrow`. `None` matches all hosts. Both are in lower case.
 pub(super) fn covers(wide: Option<&str>, narrow: &str) -> bool {
     match wide {
         None => true,
@@ -18,7 +18,7 @@ pub(super) fn covers(wide: Option<&str>, narrow: &str) -> bool {
     }
 }
 
-/// The hosts that both take; `None` where there are none.
+/// The hosts that both match; `None` if there are none.
 pub(super) fn intersection(listener: Option<&str>, route: &str) -> Option<String> {
     if covers(listener, route) {
         return Some(route.to_owned());
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_narrower_of_two_names_is_what_both_take() {
+    fn the_intersection_of_two_names_is_the_narrower_one() {
         let check = |listener: Option<&str>, route: &str, expected: Option<&str>| {
             assert_eq!(intersection(listener, route).as_deref(), expected, "{listener:?} {route}");
         };

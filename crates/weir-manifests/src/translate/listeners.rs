@@ -1,4 +1,4 @@
-//! Listeners of the model: one for each address and port of each gateway.
+//! Listeners of the model: one per address and port of each gateway.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
@@ -19,17 +19,17 @@ use crate::manifest::{Body, Name};
 use crate::origin::Origin;
 use crate::secret::PAIR;
 
-/// What becomes of all manifests, as far as listeners add to it.
+/// The state of the translation of listeners.
 struct Making<'c, 'm> {
     catalog: &'c Catalog<'m>,
     translation: &'c mut Translation,
     misfits: &'c mut Vec<Misfit>,
-    /// Whose certificates are among the resources.
+    /// Secrets whose certificates are already among the resources.
     secrets: BTreeSet<Name>,
 }
 
-/// The certificates of a port, each with the positions of its listeners and of its references there, in the order of its
-/// hosts.
+/// The certificates of a port, in the order of its hosts. Each has the indexes of its listeners and of their
+/// certificate references.
 type Certificates = (Vec<CertificateFiles>, Vec<Vec<(usize, usize)>>);
 
 /// Adds the listeners of all gateways.
@@ -98,8 +98,9 @@ impl Making<'_, '_> {
         }
     }
 
-    /// The certificates of the port's listeners, each for the hosts of those that name it. First come those of the
-    /// listener for every host: its first one is for clients that ask for no name, or for one that nobody knows.
+    /// The certificates of the port's listeners, each with the hosts of the listeners that reference it. Those of the
+    /// listener for every host are first. Clients without a server name, or with an unknown one, get its first
+    /// certificate.
     fn certificates(&mut self, gateway: &GatewayView<'_>, port: &Port) -> Certificates {
         let (mut files, mut places): Certificates = (Vec::new(), Vec::new());
         let mut known: BTreeMap<Name, usize> = BTreeMap::new();
@@ -127,8 +128,8 @@ impl Making<'_, '_> {
                         continue;
                     }
                 };
-                // Two listeners may have one certificate. It comes again where it would stand before one that its
-                // listener names first.
+                // Two listeners may share a certificate. It is repeated if it would otherwise precede one that its
+                // listener references first.
                 match known.get(&name) {
                     Some(&there) if files[there].hosts.contains(&host) => {}
                     Some(&there) if there >= last => {
@@ -148,7 +149,7 @@ impl Making<'_, '_> {
         (files, places)
     }
 
-    /// The names of the secret's files, for this host; their contents become resources.
+    /// The file names of the secret for this host; their contents become resources.
     fn pair(&mut self, secret: usize, name: &Name, host: String) -> CertificateFiles {
         let [certificate, key] = PAIR.map(|file| format!("{} {name} {file}", Kind::Secret));
         if self.secrets.insert(name.clone())
@@ -169,8 +170,8 @@ impl Making<'_, '_> {
         CertificateFiles { certificate, key, ocsp: None, hosts: vec![host] }
     }
 
-    /// A request belongs to the listener with the most specific hostname, and to no other: what none of its routes takes
-    /// is not for those of a less specific one. It is answered as the gateway answers what no route takes.
+    /// Adds routes that stop requests at the listener with the most specific hostname. If none of its routes matches,
+    /// less specific listeners must not handle the request. The gateway responds as for any request without a route.
     fn add_fences(&mut self, gateway: &GatewayView<'_>, port: &Port) {
         for &listener in &port.listeners {
             let is_http = gateway.listener(listener).protocol != Protocol::Tls;
@@ -203,8 +204,8 @@ impl Making<'_, '_> {
     }
 }
 
-/// What becomes of TLS at a port that passes some of it on. A client belongs to the listener with the most specific
-/// hostname, and to no other: without a TLSRoute for its name it is closed there.
+/// TLS server names of a port with passthrough. A client belongs to the listener with the most specific hostname.
+/// Without a TLSRoute for its server name, its connection is closed.
 fn by_name(gateway: &GatewayView<'_>, port: &Port, sealed: &[PassedOn]) -> Vec<Passthrough> {
     let mut entries: Vec<Passthrough> = sealed.iter().map(|passed_on| passed_on.entry.clone()).collect();
     let protocol = |listener: usize| gateway.listener(listener).protocol;
@@ -222,19 +223,19 @@ fn by_name(gateway: &GatewayView<'_>, port: &Port, sealed: &[PassedOn]) -> Vec<P
     entries
 }
 
-/// The place of a route that has what no other wants.
+/// The lowest precedence, after all other routes.
 fn behind_all(gateway: &Name) -> Precedence {
     Precedence { created_s: i64::MAX, resource: format!("~{gateway}"), position: (usize::MAX, usize::MAX) }
 }
 
-/// TLS with these certificates; none without any.
+/// TLS with these certificates; `None` without any.
 fn tls(gateway: &GatewayView<'_>, port: &Port, mut files: Vec<CertificateFiles>) -> Option<Tls> {
     if files.is_empty() {
         return None;
     }
     let further = files.split_off(1);
     let first = files.pop()?;
-    // A listener for every host has the clients that ask for no name, or for one that nobody knows.
+    // A listener for every host handles clients without a server name, or with an unknown one.
     let is_for_all = |&listener: &usize| {
         gateway.listener(listener).protocol == Protocol::Https && gateway.hostname(listener).is_none()
     };

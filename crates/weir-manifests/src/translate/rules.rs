@@ -1,4 +1,4 @@
-//! HTTP routes: a route of the model for each match of each rule, at the listeners and for the hosts that it belongs to.
+//! HTTP routes: a route of the model per match of each rule, for its listeners and hosts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::origin::Origin;
 use crate::reference::BackendRef;
 use crate::route::{HttpMatch, HttpRule, HttpTimeouts, NamedMatch, PathMatchKind, ValueMatchKind};
 
-/// A rule with what has to be known to translate it.
+/// A rule with the context of its translation.
 pub(super) struct RuleOf<'c, 'm> {
     pub(super) catalog: &'c Catalog<'m>,
     pub(super) referrer: Referrer<'m>,
@@ -30,11 +30,11 @@ pub(super) struct RuleOf<'c, 'm> {
     pub(super) path: String,
 }
 
-/// Hosts, every one where the list is empty, with the listeners that have them.
+/// Hosts with their listeners; an empty list means every host.
 struct Group {
     hosts: Vec<String>,
     listeners: Vec<String>,
-    /// The port of all of these listeners, where ports are told apart.
+    /// The port of all of these listeners, if groups are split by port.
     port: Option<u16>,
 }
 
@@ -99,7 +99,7 @@ fn add_rule(
     }
 }
 
-/// All of them, with listeners of one port each where it `tells_ports`.
+/// All attachments, with listeners of one port per group if `tells_ports`.
 fn groups(attachments: &Attachments, tells_ports: bool) -> Vec<Group> {
     let mut by_hosts: BTreeMap<(Vec<String>, Option<u16>), Vec<String>> = BTreeMap::new();
     for (listener, wanted) in attachments {
@@ -116,13 +116,13 @@ fn groups(attachments: &Attachments, tells_ports: bool) -> Vec<Group> {
     by_hosts.into_iter().map(group).collect()
 }
 
-/// Whether clients are sent to the port of the listener that they came by.
+/// Whether the redirect uses the port of the listener.
 fn leads_to_its_port(redirect: &Redirect) -> bool {
     redirect.scheme.is_none() && redirect.port.is_none()
 }
 
 impl Group {
-    /// The route as it is for this group.
+    /// The route with the hosts and listeners of this group.
     fn routed(&self, mut route: Route) -> Route {
         route.hosts.clone_from(&self.hosts);
         route.listeners.clone_from(&self.listeners);
@@ -132,7 +132,7 @@ impl Group {
         route
     }
 
-    /// What tells its routes from those of the first group.
+    /// A label that distinguishes its routes from those of the first group.
     fn label(&self) -> String {
         let at = format!(" at {}", self.listeners.join(", "));
         if self.hosts.is_empty() { at } else { format!("{at} for {}", self.hosts.join(", ")) }
@@ -149,7 +149,7 @@ impl RuleOf<'_, '_> {
         Misfit::new(self.referrer.manifest, format!("{}.{field}", self.path), message, remedy)
     }
 
-    /// What all routes of the rule have in common.
+    /// The parts that all routes of the rule share.
     fn template(&self) -> Result<Route, Vec<Misfit>> {
         let mut route = Route { name: self.rule.name.clone(), ..Route::default() };
         let mut misfits = Vec::new();
@@ -165,20 +165,20 @@ impl RuleOf<'_, '_> {
             }
         }
         if route.redirect.is_some() {
-            // Nothing of a request goes further.
+            // With a redirect, no request is sent upstream.
             route = Route { request_headers: None, mirror: None, timeouts: None, ..route };
         }
         match backends.as_slice() {
-            // Who is sent elsewhere needs no backend.
+            // A redirect needs no backend.
             [] if route.redirect.is_some() => {}
             [only] if only.weight > 0 => route.backend = Some(only.backend.clone()),
-            // Without any, and without weights, requests are answered 500.
+            // Without backends or weights, the response is 500.
             _ => route.backends = Some(backends),
         }
         if misfits.is_empty() { Ok(route) } else { Err(misfits) }
     }
 
-    /// The name in the model of the backend that `field` names.
+    /// The model's name of the backend that `field` references.
     pub(super) fn backend(&self, reference: &BackendRef, field: &str) -> Result<String, Misfit> {
         if !reference.filters.is_empty() {
             let message = "filters per backend are not supported";
@@ -192,7 +192,7 @@ impl RuleOf<'_, '_> {
     }
 }
 
-/// The name in the model of the backend that stands at `path`.
+/// The model's name of the backend that is referenced at `path`.
 pub(super) fn backend_name(
     catalog: &Catalog<'_>,
     referrer: Referrer<'_>,
@@ -220,7 +220,7 @@ pub(super) fn backend_name(
     Ok(name.to_string())
 }
 
-/// The route for what this takes.
+/// The route with the conditions of this match.
 fn matched_by(matched: &HttpMatch, mut route: Route) -> Route {
     let path = &matched.path.value;
     match matched.path.kind {
@@ -234,7 +234,7 @@ fn matched_by(matched: &HttpMatch, mut route: Route) -> Route {
     route
 }
 
-/// In the form that the paths of requests are brought to. One that has none stays, for its problem to be told.
+/// The path in the normal form of request paths. An invalid path stays unchanged, so that its error is reported later.
 pub(super) fn normal_path(path: &str) -> String {
     match NormalTarget::of(path, &PathRules::AS_SENT) {
         Ok(normal) => normal.as_str().to_owned(),
@@ -242,7 +242,7 @@ pub(super) fn normal_path(path: &str) -> String {
     }
 }
 
-/// Of several with one name the first counts.
+/// Of entries with the same name, the first one.
 fn values(all: &[NamedMatch], is_same: fn(&str, &str) -> bool) -> BTreeMap<String, ValueMatch> {
     let mut values: BTreeMap<String, ValueMatch> = BTreeMap::new();
     for NamedMatch { kind, name, value } in all {
@@ -259,8 +259,8 @@ fn values(all: &[NamedMatch], is_same: fn(&str, &str) -> bool) -> BTreeMap<Strin
     values
 }
 
-/// The bounds of a rule. They stand in place of those that the gateway has by itself for parts of what they bound, so
-/// that one which is longer is kept, and one that is lifted lifts them.
+/// The time-outs of a rule. They replace the gateway's time-outs for parts of a request, so that a longer or removed
+/// time-out has full effect.
 fn bounds(timeouts: &HttpTimeouts) -> Option<RouteTimeouts> {
     let most = RouteTimeouts::LONGEST;
     let bound = |said: GatewayDuration| said.bound().map(|duration| Time(duration).min(most));

@@ -1,4 +1,4 @@
-//! TLS routes: TLS that is passed on sealed, by the name that clients ask for.
+//! TLS routes: TLS passthrough by server name.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,14 +14,14 @@ use crate::kind::Kind;
 use crate::manifest::Body;
 use crate::route::TlsRouteSpec;
 
-/// An entry of a listener, with the position of the TLS route that it comes from.
+/// A passthrough entry of a listener, with the index of its TLS route.
 pub(super) struct PassedOn {
     pub(super) entry: Passthrough,
     pub(super) manifest: usize,
 }
 
-/// The entries of all TLS routes, by the label of their listener. Of routes for the same host the one that Gateway API
-/// gives precedence has it.
+/// The passthrough entries of all TLS routes, by the label of their listener. If routes share a host, the one with
+/// precedence in Gateway API wins.
 pub(super) fn passed_on(
     catalog: &Catalog<'_>,
     gateways: &Gateways<'_>,
@@ -58,7 +58,7 @@ pub(super) fn passed_on(
     passed_on
 }
 
-/// The one backend of the route.
+/// The only backend of the route.
 fn backend(catalog: &Catalog<'_>, referrer: Referrer<'_>, spec: &TlsRouteSpec) -> Result<String, Misfit> {
     let references: Vec<_> = spec.rules.iter().flat_map(|rule| &rule.backend_refs).collect();
     match references.as_slice() {

@@ -1,4 +1,4 @@
-//! Manifests, read and translated, as the gateway's table sees them.
+//! Manifests that are read and translated, tested through the gateway's route table.
 
 // The setting that allows this in tests does not reach their helpers.
 #![allow(clippy::unwrap_used)]

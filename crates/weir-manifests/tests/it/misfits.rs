@@ -1,4 +1,4 @@
-//! What does not fit together is told with its resource, its field and the way out.
+//! Conflicts between manifests are reported with the resource, the field and the remedy.
 
 use crate::setup::{GATEWAY, backend, route, to, translated};
 
@@ -15,7 +15,7 @@ fn plain(rule: &str) -> String {
 }
 
 #[test]
-fn names_that_nobody_has() {
+fn unknown_names_are_rejected() {
     let (b, good) = (backend("b"), plain(&format!("{{ backendRefs: [{}] }}", to("b"))));
     check(
         &[GATEWAY, &b, &good.replace("name: edge", "name: egde")],
@@ -60,7 +60,7 @@ fn names_that_nobody_has() {
 }
 
 #[test]
-fn backends_that_cannot_be_had() {
+fn invalid_backends_are_rejected() {
     let b = backend("b");
     check(
         &[GATEWAY, &b, &plain("{ backendRefs: [{ name: b, port: 80 }] }")],
@@ -91,7 +91,7 @@ fn backends_that_cannot_be_had() {
 }
 
 #[test]
-fn filters_that_do_not_fit_their_type() {
+fn filters_of_the_wrong_type_are_rejected() {
     let b = backend("b");
     let rule = |filters: &str| plain(&format!("{{ filters: [{filters}], backendRefs: [{}] }}", to("b")));
     check(
@@ -142,7 +142,7 @@ fn filters_that_do_not_fit_their_type() {
 }
 
 #[test]
-fn listeners_that_cannot_be() {
+fn invalid_listeners_are_rejected() {
     let listeners =
         |listeners: &str| GATEWAY.replace("[{ name: http, port: 80, protocol: HTTP }]", listeners);
     for (text, told) in [
@@ -201,7 +201,7 @@ fn listeners_that_cannot_be() {
 }
 
 #[test]
-fn hosts_that_do_not_meet() {
+fn hosts_without_intersection_are_rejected() {
     let b = backend("b");
     let gateway = GATEWAY.replace("protocol: HTTP }", "protocol: HTTP, hostname: '*.shop.test' }");
     let route = plain(&format!("{{ backendRefs: [{}] }}", to("b")))
@@ -233,7 +233,7 @@ fn hosts_that_do_not_meet() {
 }
 
 #[test]
-fn hosts_that_are_passed_on_and_end_here() {
+fn hosts_with_passthrough_and_termination_conflict() {
     let b = backend("b");
     let secret = "apiVersion: v1\nkind: Secret\nmetadata: { name: s }\ntype: kubernetes.io/tls\n\
                   stringData: { tls.crt: x, tls.key: y }\n";
@@ -247,7 +247,7 @@ fn hosts_that_are_passed_on_and_end_here() {
             .replace("HTTPRoute", "TLSRoute")
             .replace("  rules", &format!("  hostnames: [{hostnames}]\n  rules"))
     };
-    // A host of the HTTPS listener ends there, whatever is passed on beside it.
+    // The HTTPS listener terminates TLS of its own host, beside any passthrough.
     check(&[&gateway, &b, secret, &sealed("'*.test'")], &[]);
     check(&[&gateway, &b, secret, &sealed("shop.test, bank.test")], &[]);
     let two = sealed("bank.test").replace("backendRefs: [", &format!("backendRefs: [{}, ", to("b")));
@@ -261,7 +261,7 @@ fn hosts_that_are_passed_on_and_end_here() {
 }
 
 #[test]
-fn secrets_of_other_namespaces() {
+fn secrets_of_other_namespaces_need_a_grant() {
     let gateway = GATEWAY.replace(
         "[{ name: http, port: 80, protocol: HTTP }]",
         "[{ name: a, port: 443, protocol: HTTPS, tls: { certificateRefs: [{ name: s, namespace: far }] } }]",
@@ -287,9 +287,9 @@ fn secrets_of_other_namespaces() {
     check(&[&gateway, secret, &grant("default", "")], &[]);
 }
 
-/// Whatever is left out, doubled or written in place of another, it is told or taken.
+/// A manifest with a word removed, repeated or replaced is accepted or rejected, without a panic.
 #[test]
-fn no_text_does_harm() {
+fn no_input_makes_the_translation_panic() {
     let guide = include_str!("../../../../docs/manifests.md");
     let example = guide.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
     let secret = "---\napiVersion: v1\nkind: Secret\nmetadata: { name: example }\ntype: kubernetes.io/tls\n\

@@ -1,4 +1,4 @@
-//! Manifests as they are written, and as a cluster prints them.
+//! Manifests as users write them, and as a cluster prints them.
 
 use weir_config::{Backend, Resource};
 use weir_manifests::{has_manifests, read};
@@ -17,7 +17,7 @@ fn check_refused(text: &str, expected: &str) {
 }
 
 #[test]
-fn a_text_may_hold_several_and_lists() {
+fn a_text_may_contain_several_manifests_and_lists() {
     let list = "apiVersion: v1\nkind: List\nmetadata: { resourceVersion: '' }\nitems:\n\
                 - { apiVersion: v1, kind: Namespace, metadata: { name: a } }\n\
                 - { apiVersion: v1, kind: Secret, metadata: { name: s, namespace: a }, data: { x: eA== } }\n";
@@ -30,7 +30,7 @@ fn a_text_may_hold_several_and_lists() {
 }
 
 #[test]
-fn what_a_cluster_adds_is_passed_over() {
+fn fields_that_a_cluster_adds_are_ignored() {
     let printed = "apiVersion: gateway.networking.k8s.io/v1
 kind: HTTPRoute
 metadata:
@@ -83,7 +83,7 @@ fn fields_may_come_in_any_order() {
 }
 
 #[test]
-fn what_is_no_manifest_of_a_known_kind_is_told() {
+fn documents_of_unknown_kinds_are_rejected() {
     let known =
         "GatewayClass, Gateway, HTTPRoute, TLSRoute, ReferenceGrant, Backend, Secret, Namespace, List";
     check_refused(
@@ -103,7 +103,7 @@ fn what_is_no_manifest_of_a_known_kind_is_told() {
 }
 
 #[test]
-fn fields_that_are_not_known_are_told_with_their_resource() {
+fn unknown_fields_are_reported_with_their_resource() {
     let good = route("r", ", namespace: shop", "  rules: [{ filters: [{ type: URLRewrite }] }]");
     check_refused(
         &format!("# note\n---\n{}", good.replace("rules", "rule")),
@@ -134,7 +134,7 @@ fn fields_that_are_not_known_are_told_with_their_resource() {
 }
 
 #[test]
-fn a_backend_has_the_fields_of_one_in_the_compact_form() {
+fn a_backend_has_the_fields_of_the_compact_form() {
     let of = |spec: &str| {
         format!(
             "apiVersion: gateway.weir.example/v1alpha1\nkind: Backend\nmetadata: {{ name: b }}\nspec: {{ {spec} }}\n"
@@ -163,7 +163,7 @@ fn a_backend_has_the_fields_of_one_in_the_compact_form() {
 }
 
 #[test]
-fn the_compact_form_is_told_from_manifests() {
+fn the_compact_form_is_distinguished_from_manifests() {
     let check =
         |name: &str, text: &str, expected: bool| assert_eq!(has_manifests(name, text), expected, "{text}");
     check("a.yaml", GATEWAY, true);
@@ -175,7 +175,7 @@ fn the_compact_form_is_told_from_manifests() {
 }
 
 #[test]
-fn what_is_wrong_is_told_of_each_document() {
+fn errors_of_every_document_are_reported() {
     let (good, wrong) = (backend("b"), backend("b").replace("endpoints", "endpoint"));
     let text = [&*wrong, &*good, &*wrong].join("---\n");
     let errors = read("all.yaml", &text).unwrap_err();

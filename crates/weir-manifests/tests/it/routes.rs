@@ -1,4 +1,4 @@
-//! Which request goes where.
+//! Which route matches a request.
 
 use weir_config::{Key, Resource, Route};
 
@@ -14,7 +14,7 @@ fn plain(name: &str, metadata: &str, hostnames: &str) -> String {
     route(name, metadata, &format!("  hostnames: [{hostnames}]\n  rules: [{{ backendRefs: [{}] }}]", to("b")))
 }
 
-/// The model's routes of the manifest of a rule.
+/// The routes of the model for a rule.
 fn routes(rule: &str) -> Vec<Route> {
     let (a, b) = (backend("a"), backend("b"));
     let documents = [GATEWAY, &a, &b, &route("r", "", &format!("  rules:\n  - {rule}"))];
@@ -26,7 +26,7 @@ fn routes(rule: &str) -> Vec<Route> {
     of_route.collect()
 }
 
-/// The rule becomes routes as the compact form has them; where they belong to is the same for all.
+/// Checks that the rule gives the same routes as the compact form, apart from listeners and hosts.
 #[track_caller]
 fn check(rule: &str, compact: &[&str]) {
     let expected: Vec<Route> = compact
@@ -116,7 +116,7 @@ fn filters_become_fields_of_routes() {
 }
 
 #[test]
-fn of_entries_with_one_name_the_first_counts_and_empty_filters_do_nothing() {
+fn the_first_entry_of_a_name_wins_and_empty_filters_do_nothing() {
     let to_b = format!("backendRefs: [{}]", to("b"));
     let filters = |filters: &str| format!("{{ filters: [{filters}], {to_b} }}");
     check(
@@ -138,7 +138,7 @@ fn of_entries_with_one_name_the_first_counts_and_empty_filters_do_nothing() {
 }
 
 #[test]
-fn a_redirect_has_no_use_for_what_is_for_backends() {
+fn a_redirect_ignores_settings_for_backends() {
     let rule = format!(
         "{{ timeouts: {{ request: 1s }}, filters: [
              {{ type: RequestRedirect, requestRedirect: {{ scheme: https }} }},
@@ -151,7 +151,7 @@ fn a_redirect_has_no_use_for_what_is_for_backends() {
 }
 
 #[test]
-fn a_redirect_that_says_neither_scheme_nor_port_keeps_the_listeners_port() {
+fn a_redirect_without_scheme_and_port_keeps_the_listeners_port() {
     let redirect = |fields: &str| {
         format!("  rules: [{{ filters: [{{ type: RequestRedirect, requestRedirect: {{ {fields} }} }}] }}]")
     };
@@ -182,7 +182,7 @@ fn a_redirect_that_says_neither_scheme_nor_port_keeps_the_listeners_port() {
 }
 
 #[test]
-fn paths_are_brought_to_their_normal_form() {
+fn paths_are_normalized() {
     let to_b = format!("backendRefs: [{}]", to("b"));
     check(
         &format!(
@@ -202,9 +202,9 @@ fn paths_are_brought_to_their_normal_form() {
     );
 }
 
-/// The model takes what Gateway API takes, although the compact form would be told that it can't be meant.
+/// The model accepts what Gateway API allows, even if the compact form rejects it as a likely mistake.
 #[test]
-fn what_gateway_api_takes_comes_into_force() {
+fn everything_that_gateway_api_allows_takes_effect() {
     let (a, b) = (backend("a"), backend("b"));
     let cors = |fields: &str| format!("filters: [{{ type: CORS, cors: {{ {fields} }} }}]");
     for fields in [
@@ -226,7 +226,7 @@ fn what_gateway_api_takes_comes_into_force() {
 }
 
 #[test]
-fn backends_share_by_their_weights_and_time_is_bounded() {
+fn backends_share_requests_by_weight_and_timeouts_apply() {
     let (a, b) = (to("a"), to("b"));
     check(
         &format!("{{ backendRefs: [{a}, {}] }}", b.replace(" }", ", weight: 3 }")),
@@ -242,7 +242,7 @@ fn backends_share_by_their_weights_and_time_is_bounded() {
         &["{ path: /, backend: default/b,
              timeouts: { request: 90s, backend: 500ms, response: 90s, body: 90s } }"],
     );
-    // Nothing else bounds what they bound, and zero is as long as can be.
+    // No other time-out limits these, and zero becomes the maximum.
     for (timeouts, becomes) in [
         ("backendRequest: 2m", "{ backend: 2m, response: 2m, body: 2m }"),
         ("request: 0s", "{ response: 720h, body: 720h }"),
@@ -259,7 +259,7 @@ fn backends_share_by_their_weights_and_time_is_bounded() {
 }
 
 #[test]
-fn of_routes_for_the_same_requests_the_oldest_then_the_first_by_name_then_the_first_rule_goes_first() {
+fn routes_are_ordered_by_age_then_name_then_rule() {
     let (old, young) =
         (", creationTimestamp: '2024-01-01T00:00:00Z'", ", creationTimestamp: '2024-01-01T00:00:01Z'");
     let check = |routes: &[String], expected: &str| {
@@ -278,7 +278,7 @@ fn of_routes_for_the_same_requests_the_oldest_then_the_first_by_name_then_the_fi
         crate::setup::route(name, "", &format!("  rules: [{rule}, {rule}]"))
     };
     check(&[twice("a")], "default/a rules[0].matches[0]");
-    // What is more specific goes first whatever its age.
+    // A more specific route has precedence at any age.
     check(&[plain("a", old, "'*.test'"), route("z", young)], "default/z rules[0]");
 }
 
@@ -301,9 +301,9 @@ fn names_are_ordered_with_their_namespaces() {
     };
     let documents = [&open, &b, &of("x", "a"), &of("x-y", "a"), &grant("x"), &grant("x-y")];
     let documents: Vec<&str> = documents.into_iter().map(String::as_str).collect();
-    // As one text: `-` stands before `/`.
+    // Compared as one string, `-` would sort before `/`.
     assert_eq!(found(&table(&documents), 80, "a.test/"), "HTTPRoute x-y/a rules[0]");
-    // So it is with sealed TLS that several want.
+    // The same order applies to TLS routes.
     let open = open.replace("protocol: HTTP,", "protocol: TLS, tls: { mode: Passthrough },");
     let sealed = |text: String| text.replace("HTTPRoute", "TLSRoute");
     let to_other = sealed(of("x-y", "a")).replace("name: b,", "name: c,");
@@ -355,7 +355,7 @@ fn a_request_belongs_to_the_listener_with_the_most_specific_hostname() {
 }
 
 #[test]
-fn parents_are_told_by_section_and_port() {
+fn parents_are_selected_by_section_and_port() {
     let b = backend("b");
     let gateway = gateway("[{ name: a, port: 80, protocol: HTTP }, { name: b, port: 81, protocol: HTTP }]");
     let by =
@@ -370,7 +370,7 @@ fn parents_are_told_by_section_and_port() {
 }
 
 #[test]
-fn gateways_of_other_controllers_are_left_alone() {
+fn gateways_of_other_controllers_are_ignored() {
     let b = backend("b");
     let other = GATEWAY
         .replace("gateway.weir.example/controller", "example.com/other")
@@ -385,7 +385,7 @@ fn gateways_of_other_controllers_are_left_alone() {
 }
 
 #[test]
-fn namespaces_are_let_in_by_their_labels() {
+fn namespaces_are_allowed_by_labels() {
     let b = backend("b");
     let gateway = gateway(
         "[{ name: http, port: 80, protocol: HTTP,
@@ -405,7 +405,7 @@ fn namespaces_are_let_in_by_their_labels() {
 }
 
 #[test]
-fn tls_is_passed_on_by_its_name() {
+fn tls_passthrough_selects_routes_by_server_name() {
     let b = backend("b");
     let gateway =
         gateway("[{ name: tls, port: 443, protocol: TLS, hostname: '*.test', tls: { mode: Passthrough } }]");
@@ -425,7 +425,7 @@ fn tls_is_passed_on_by_its_name() {
 }
 
 #[test]
-fn certificates_go_in_the_order_of_listeners_behind_that_for_every_host() {
+fn certificates_follow_the_listener_order_after_those_for_every_host() {
     let secret = |name: &str| {
         format!(
             "apiVersion: v1\nkind: Secret\nmetadata: {{ name: {name} }}\ntype: kubernetes.io/tls\n\
@@ -457,7 +457,7 @@ fn certificates_go_in_the_order_of_listeners_behind_that_for_every_host() {
         tls("all", "", "{ name: c }, { name: a }"),
     );
     check(a.clone(), "Secret default/a tls.crt, Secret default/b tls.crt", true);
-    // One of two listeners stands once, unless the second names another one before it.
+    // Two listeners share one entry, unless the second references another certificate before it.
     let all_c = tls("all", "", "{ name: c }");
     let b = |secrets: &str| format!("{all_c}, {}", tls("b", ", hostname: b.test", secrets));
     let of_c_first = "Secret default/c tls.crt, Secret default/b tls.crt";

@@ -1,4 +1,4 @@
-//! The writing side of HTTP/1.1: plain responses, injected faults and echoes.
+//! Writes HTTP/1.1 responses: plain responses, injected faults and echoes.
 
 use std::future::poll_fn;
 use std::io;
@@ -16,7 +16,8 @@ use crate::decision::{Due, Kind};
 use crate::outcome::Outcome;
 use crate::stats::Event;
 
-/// How long, and for how many bytes, a connection is read after its last response, so that the client can receive it.
+/// Limits of a lingering close: time and bytes that are read after the last response, so that the client can receive
+/// it.
 const LINGER: Duration = Duration::from_secs(1);
 const LINGER_BYTES_MAX: usize = 256 * 1024;
 
@@ -41,14 +42,14 @@ impl Connection {
             let answer = answers.pick(outcome == Outcome::Error, request.persistence);
             return self.write(answer, request.head_only, true).await;
         }
-        // On the heap, so that a plain connection does not take the memory of these.
+        // Boxed, so that a plain connection does not use the memory of these futures.
         match request.echo.take() {
             Some(echo) => Box::pin(self.answer_echo(outcome, &request, &echo, due)).await,
             None => Box::pin(self.answer_otherwise(outcome, &request, due)).await,
         }
     }
 
-    /// Reads for ever and never answers.
+    /// Reads until the client closes and never answers.
     async fn stay_silent(&mut self) -> io::Result<()> {
         let _waiting = self.activity.wait();
         while self.stream.read_into(&self.worker, &self.activity).await? > 0 {}
@@ -154,7 +155,7 @@ impl Connection {
         self.write_last(&out, 200).await
     }
 
-    /// Held bytes are sent in pieces over the time of a slow response, the rest as it arrives.
+    /// Sends buffered bytes in pieces over the time of a slow response, then the rest as it arrives.
     async fn write_slow_echo(&mut self, head: &[u8], body_bytes: Option<u64>) -> io::Result<()> {
         self.write_piece(head, true).await?;
         let held = std::mem::take(&mut self.held);
@@ -173,7 +174,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Half of the body, or half of the held bytes when the length is unknown.
+    /// Sends half of the body, or half of the buffered bytes if the length is unknown.
     async fn write_half_echo(&mut self, body_bytes: Option<u64>) -> io::Result<()> {
         let mut left_bytes = body_bytes.unwrap_or(self.held.len() as u64) / 2;
         while left_bytes > 0 {
@@ -190,7 +191,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Reads a request's body to its end and discards it.
+    /// Reads the request body to its end and discards it.
     async fn drain_held(&mut self) -> io::Result<()> {
         while self.body.is_some() {
             self.held.clear();
@@ -203,13 +204,13 @@ impl Connection {
     async fn receive_piece(&mut self) -> io::Result<()> {
         match self.receive().await? {
             Progress::Piece => Ok(()),
-            // The response has begun, so the request can no longer be refused.
+            // The response has started, so the request can no longer be rejected.
             Progress::Refused(..) => Err(io::ErrorKind::InvalidData.into()),
             _ => Err(io::ErrorKind::UnexpectedEof.into()),
         }
     }
 
-    /// Writes a response, in one write where the kernel takes it.
+    /// Writes a response, in one write if the kernel accepts it.
     pub(super) async fn write(
         &mut self,
         answer: &Answer,
@@ -253,7 +254,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Writes the last bytes of a response.
+    /// Writes the last bytes of a response, and counts the response.
     async fn write_last(&mut self, bytes: &[u8], status: u16) -> io::Result<()> {
         self.worker.counters().response(status);
         let result = self.write_piece(bytes, true).await;
@@ -263,7 +264,7 @@ impl Connection {
         result
     }
 
-    /// Counts before writing, as for responses: whatever a client has seen has been counted.
+    /// Writes bytes and counts them first, so that everything a client has received is already counted.
     async fn write_piece(&mut self, mut bytes: &[u8], is_counted: bool) -> io::Result<()> {
         if is_counted {
             self.worker.counters().sent(bytes.len());
@@ -289,13 +290,14 @@ impl Connection {
         self.write_piece(bytes, false).await
     }
 
-    /// Ends the connection in the middle of a response.
+    /// Closes the connection in the middle of a response.
     async fn break_off(&mut self) -> io::Result<()> {
         self.linger().await?;
         Err(io::ErrorKind::ConnectionAborted.into())
     }
 
-    /// Ends the connection so that the client can read the last response: closing with unread input would reset it.
+    /// Lingering close, so that the client can read the last response. Closing with unread input would reset the
+    /// connection.
     pub(super) async fn linger(&mut self) -> io::Result<()> {
         self.stream.shutdown().await?;
         let read_on = async {
@@ -307,7 +309,7 @@ impl Connection {
                 }
             }
         };
-        // Lingering ends after its time in any case.
+        // The timeout ends lingering in any case.
         let _ = tokio::time::timeout(LINGER, read_on).await;
         Ok(())
     }
@@ -318,12 +320,12 @@ fn echo_head(request: &Request, echo: &Echo, body_bytes: Option<u64>, answers: &
     head(200, request.persistence, echo.media_type.as_deref(), &answers.date, framing)
 }
 
-/// The head, or half of it when there is no body to halve, so that the response is never complete.
+/// Returns the headers, or half of them if the body is empty, so that the response is never complete.
 fn half_head(head: &[u8], body_bytes: Option<u64>) -> &[u8] {
     if body_bytes == Some(0) { &head[..head.len() / 2] } else { head }
 }
 
-/// Appends a piece of a body, as a chunk when its length was not announced.
+/// Appends a piece of a body, as a chunk if its length was not declared.
 fn append_piece(out: &mut Vec<u8>, piece: &[u8], body_bytes: Option<u64>) {
     if body_bytes.is_some() {
         out.extend_from_slice(piece);

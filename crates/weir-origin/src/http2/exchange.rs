@@ -1,4 +1,4 @@
-//! One HTTP/2 request that is not answered at once: its body, its wait, its response.
+//! An HTTP/2 request that is not answered at once: its body, its delay and its response.
 
 use std::future::poll_fn;
 use std::ops::Range;
@@ -21,7 +21,7 @@ use crate::outcome::Outcome;
 use crate::stats::Event;
 use crate::worker::Worker;
 
-/// How often a full socket is checked for room before a stream is reset after its data.
+/// Interval for checking a full socket before a stream is reset after its data.
 const PRESSURE_PAUSE: Duration = Duration::from_millis(1);
 
 /// A request whose response is in preparation.
@@ -29,11 +29,11 @@ pub(super) struct Exchange {
     worker: Rc<Worker>,
     activity: Rc<Activity>,
     pressure: Rc<Pressure>,
-    /// A connection with open streams is not idle, however long their responses wait.
+    /// Keeps the connection from becoming idle, however long its responses are delayed.
     _waiting: Waiting,
     body: RecvStream,
     media_type: Option<HeaderValue>,
-    /// The length of the body as declared by the request.
+    /// The body length that the request declares.
     announced_bytes: Option<u64>,
     respond: SendResponse<Bytes>,
     outcome: Outcome,
@@ -54,14 +54,14 @@ struct Content {
     status: u16,
     fields: HeaderMap,
     body: Body,
-    /// Bytes of the body, if known.
+    /// The body length in bytes, if known.
     bytes: Option<u64>,
 }
 
 enum Body {
-    /// These bytes, repeated up to the length.
+    /// These bytes, repeated up to the body length.
     Repeated(Bytes),
-    /// These bytes, then the rest of the request's body.
+    /// These bytes, then the rest of the request body.
     Echo(Bytes),
 }
 
@@ -93,15 +93,14 @@ impl Exchange {
         }
     }
 
-    /// Runs the exchange to its end. An error that breaks a stream comes from the peer; the counters show what was
-    /// sent.
+    /// Runs the exchange to its end. Stream errors come from the peer, and the counters show what was sent.
     pub(super) async fn run(mut self) {
         let _ = self.answer().await;
     }
 
     async fn answer(&mut self) -> Result<(), Ended> {
         if self.outcome == Outcome::Silent {
-            // Only the client ends this stream.
+            // Only the client can end this stream.
             return unless_reset(&mut self.respond, std::future::pending()).await;
         }
         let is_echo = self.worker.shared.spec.is_echo && self.outcome != Outcome::Error && !self.head_only;
@@ -156,7 +155,7 @@ impl Exchange {
         Content { status: 200, fields, body: Body::Echo(held), bytes }
     }
 
-    /// The part of the request's body that is held before an echo begins.
+    /// Buffers the part of the request body that an echo needs before it starts.
     async fn hold(&mut self) -> Result<Bytes, Ended> {
         let mut held = BytesMut::new();
         while held.len() < ECHO_HELD_BYTES {
@@ -166,7 +165,7 @@ impl Exchange {
         Ok(held.freeze())
     }
 
-    /// Reads the request's body and discards it.
+    /// Reads the request body and discards it.
     async fn drain(&mut self) -> Result<Bytes, Ended> {
         while self.receive().await?.is_some() {}
         Ok(Bytes::new())
@@ -216,7 +215,7 @@ impl Exchange {
         }
     }
 
-    /// Sends half of the body, or half of the held bytes when the length is unknown; then resets the stream.
+    /// Sends half of the body, or half of the buffered bytes if the length is unknown. Then resets the stream.
     async fn send_half(&mut self, content: Content) -> Result<(), Ended> {
         let Content { status, fields, body, bytes } = content;
         self.worker.counters().event(Event::Half);
@@ -248,7 +247,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// Sends a part of a body that repeats `kept`. `last` is the response's status when the body ends with this part.
+    /// Sends a part of a body that repeats `kept`. `last` is the response status if the body ends with this part.
     async fn send_repeated(
         &self,
         send: &mut SendStream<Bytes>,
@@ -257,8 +256,8 @@ impl Exchange {
         last: Option<u16>,
     ) -> Result<(), Ended> {
         while part.start < part.end {
-            // The window decides the size of a piece: bytes beyond it would be left for a frame of their own, and peers
-            // treat many small frames as an attack.
+            // The window limits the size of a piece. Bytes beyond it would need a frame of their own, and peers treat
+            // many small frames as an attack.
             let wanted_bytes = usize::try_from(part.end - part.start).unwrap_or(usize::MAX).min(kept.len());
             let room_bytes = room(send, wanted_bytes).await?;
             let at = place(part.start);
@@ -280,7 +279,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// Hands over data that fits the window; a status marks the response's last data.
+    /// Sends data that fits the window. A status marks the last data of the response.
     fn send_now(&self, send: &mut SendStream<Bytes>, data: Bytes, last: Option<u16>) -> Result<(), Ended> {
         let (counters, data_bytes) = (self.worker.counters(), data.len());
         if let Some(status) = last {
@@ -309,7 +308,7 @@ impl Exchange {
         .await
     }
 
-    /// Lets the connection write what was sent: a reset overtakes data that still waits in the library.
+    /// Lets the connection write pending data first. A reset overtakes data that the library still buffers.
     async fn let_out(&self) {
         tokio::task::yield_now().await;
         tokio::task::yield_now().await;
@@ -319,7 +318,7 @@ impl Exchange {
     }
 }
 
-/// Waits until at least one byte may be sent; returns how many.
+/// Waits until at least one byte may be sent. Returns how many.
 async fn room(send: &mut SendStream<Bytes>, wanted_bytes: usize) -> Result<usize, Ended> {
     send.reserve_capacity(wanted_bytes);
     while send.capacity() == 0 {

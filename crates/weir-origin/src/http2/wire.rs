@@ -1,4 +1,4 @@
-//! The byte stream under HTTP/2: returns bytes that were read ahead first, and shows whether the socket accepts more.
+//! The byte stream under HTTP/2. Returns bytes that were read ahead first, and reports whether the socket is full.
 
 use std::cell::Cell;
 use std::io;
@@ -12,7 +12,7 @@ use crate::idle::Activity;
 use crate::stream::Stream;
 use crate::worker::Worker;
 
-/// Whether the socket has taken all that was written.
+/// Whether the socket has accepted all written bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Pressure {
     is_full: Cell<bool>,

@@ -1,9 +1,10 @@
-//! The outcome of each request: a fixed pattern that meets every share exactly, over all workers together.
+//! The outcome of each request: a fixed pattern that meets every share exactly, across all workers.
 //!
-//! Shares are scheduled like periodic work by deadline: the j-th request of a share comes no earlier than the start of
-//! its period and no later than the request at which `number x share` reaches j. All deadlines can be met as long as
-//! the shares sum to at most the whole, so after any number of requests each share has its count, rounded down, or one
-//! more.
+//! Shares are scheduled like periodic tasks with deadlines. The j-th request of a share comes no earlier than the start
+//! of its period. It comes no later than the request at which `number x share` reaches j.
+//!
+//! All deadlines can be met if the shares sum to at most 1. After any number of requests, each share therefore has its
+//! count, rounded down, or one more.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -17,7 +18,7 @@ pub(crate) struct Outcomes(Mutex<Pattern>);
 #[derive(Debug)]
 struct Pattern {
     seen: u64,
-    /// Good responses first: of equal deadlines the first in the list goes first, so a fault comes at its deadline and
+    /// Good responses come first. Of equal deadlines the first in the list wins, so a fault comes at its deadline and
     /// not earlier.
     parts: Vec<Part>,
 }
@@ -27,12 +28,12 @@ struct Part {
     outcome: Outcome,
     share: f64,
     given: u64,
-    /// The number of the request at which the next one of this share is due.
+    /// The number of the request at which the next request of this share is due.
     deadline: u64,
 }
 
 impl Outcomes {
-    /// `None` when all responses are good, so that an origin without faults shares nothing.
+    /// Returns `None` if all responses are good, so that an origin without faults shares no state.
     pub(crate) fn of(faults: &FaultSpec) -> Option<Self> {
         let shares = faults.shares();
         let good = 1.0 - shares.iter().map(|(_, share)| share).sum::<f64>();
@@ -45,7 +46,7 @@ impl Outcomes {
         has_faults.then(|| Self(Mutex::new(Pattern { seen: 0, parts })))
     }
 
-    /// The outcome of the next request.
+    /// Returns the outcome of the next request.
     pub(crate) fn next(&self) -> Outcome {
         // The pattern is consistent after every call, so a poisoned lock is safe to use.
         self.0.lock().unwrap_or_else(PoisonError::into_inner).next()
@@ -56,7 +57,7 @@ impl Pattern {
     fn next(&mut self) -> Outcome {
         let number = self.seen + 1;
         self.seen = number;
-        // `min_by_key` returns the first of equal ones.
+        // `min_by_key` returns the first of equal elements.
         let wanted = self.parts.iter_mut().filter(|part| part.is_begun(number));
         let Some(part) = wanted.min_by_key(|part| part.deadline) else { return Outcome::Good };
         part.give();
@@ -71,7 +72,7 @@ impl Part {
         part
     }
 
-    /// Whether the share may come with this request already.
+    /// Whether the period of the share's next request has started.
     fn is_begun(&self, number: u64) -> bool {
         number as f64 * self.share > self.given as f64
     }
@@ -81,8 +82,8 @@ impl Part {
         self.deadline = self.next_deadline();
     }
 
-    /// The first number whose product with the share reaches the next whole number. The quotient may be off by
-    /// rounding, so the product decides.
+    /// Returns the first number whose product with the share reaches the next integer. Rounding may make the quotient
+    /// inexact, so the product decides.
     fn next_deadline(&self) -> u64 {
         let wanted = self.given + 1;
         let reaches = |number: u64| (number as f64 * self.share) as u64 >= wanted;
@@ -134,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn picks_are_spread_evenly() {
+    fn faults_are_spread_evenly() {
         for (share, expected) in
             [(0.1, vec![10, 20, 30, 40]), (0.25, (1..=10).map(|place| 4 * place).collect())]
         {
@@ -145,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn several_shares_are_each_met_exactly_and_all_the_time() {
+    fn several_shares_are_each_met_exactly_at_any_time() {
         for shares in [
             [0.5, 0.5, 0.0, 0.0, 0.0],
             [0.5, 0.25, 0.25, 0.0, 0.0],

@@ -5,35 +5,35 @@ use std::sync::{Mutex, PoisonError};
 use serde::Serialize;
 use weir_results::{Histogram, new_histogram, quantile_ns};
 
-/// Actual delays, from the whole request to the write of its response's first byte.
+/// Actual delays, from the end of the request to the write of the response's first byte.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct GivenDelays {
     /// Number of delayed responses.
     pub count: u64,
-    /// The mean, nanoseconds.
+    /// Mean, nanoseconds.
     pub mean_ns: u64,
-    /// The shortest, nanoseconds.
+    /// Minimum, nanoseconds.
     pub min_ns: u64,
-    /// The longest, nanoseconds.
+    /// Maximum, nanoseconds.
     pub max_ns: u64,
-    /// The median, nanoseconds; quantiles have the three digits of the histogram.
+    /// Median, nanoseconds. Quantiles have the histogram's precision of three digits.
     pub p50_ns: u64,
-    /// The 90th percentile, nanoseconds.
+    /// 90th percentile, nanoseconds.
     pub p90_ns: u64,
-    /// The 99th percentile, nanoseconds.
+    /// 99th percentile, nanoseconds.
     pub p99_ns: u64,
-    /// The whole histogram, in HdrHistogram's V2 encoding.
+    /// The whole histogram, in HdrHistogram V2 encoding.
     pub histogram: Histogram,
 }
 
-/// The delays of one worker. Only the worker writes; reading the statistics blocks it for a moment.
+/// The delays of one worker. Only the worker writes. Reading the statistics blocks it briefly.
 #[derive(Debug)]
 pub(crate) struct Recorder(Mutex<Given>);
 
 #[derive(Clone, Debug)]
 struct Given {
     histogram: hdrhistogram::Histogram<u64>,
-    /// Exact, in contrast to the histogram's three digits.
+    /// Exact, unlike the histogram with its three digits.
     sum_ns: u128,
     min_ns: u64,
     max_ns: u64,
@@ -54,7 +54,7 @@ impl Recorder {
 }
 
 impl GivenDelays {
-    /// The delays of all workers; `None` if there were none.
+    /// Merges the delays of all workers. Returns `None` if there were none.
     pub(crate) fn of<'r>(recorders: impl Iterator<Item = &'r Recorder>) -> Option<Self> {
         let mut all = Given::new();
         for recorder in recorders {
@@ -65,7 +65,7 @@ impl GivenDelays {
             all.max_ns = all.max_ns.max(given.max_ns);
         }
         let count = all.histogram.len();
-        // A quantile is its bucket's upper end, which may exceed the longest delay.
+        // A quantile is the upper end of its bucket, which may exceed the maximum delay.
         let at = |quantile| Some(quantile_ns(&all.histogram, 0, quantile)?.clamp(all.min_ns, all.max_ns));
         Some(Self {
             count,
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn workers_are_merged() {
+    fn delays_of_all_workers_are_merged() {
         let recorders = [Recorder::new(), Recorder::new(), Recorder::new()];
         assert_eq!(GivenDelays::of(recorders.iter()), None);
         for ns in 1..=99 {
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn no_quantile_lies_beyond_the_longest_delay() {
+    fn no_quantile_exceeds_the_maximum_delay() {
         let recorder = Recorder::new();
         recorder.record(3_036_912);
         let given = GivenDelays::of([&recorder].into_iter()).unwrap();

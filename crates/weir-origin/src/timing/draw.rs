@@ -1,35 +1,35 @@
-//! Random times: a pure function of (seed, number of the request).
+//! Random times: a pure function of the seed and the request number.
 
 use std::f64::consts::TAU;
 
 use weir_document::{DELAY_MAX, Delay};
 
-/// Separates these times from what a load generator draws from the same seed: with equal numbers a long service time
-/// would always follow a long gap, and queues would be shorter than in theory.
+/// Separates these times from a load generator's with the same seed. With equal random numbers, long service times
+/// would always follow long gaps. Queues would then be shorter than in theory.
 const STREAM: u64 = 0x7374_7265_6121_0001;
 
-/// The longest time that is drawn.
+/// Maximum drawn time.
 const DRAWN_MAX_NS: f64 = DELAY_MAX.as_nanos() as f64;
 
-/// The times of a distribution, by number of the request.
+/// The times of a distribution, by request number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Draws {
     delay: Delay,
-    /// Two streams: the normal distribution takes two numbers for one.
+    /// Two streams, because the normal distribution needs two random numbers per value.
     seeds: [u64; 2],
 }
 
 impl Draws {
     pub(crate) fn new(delay: Delay, seed: u64) -> Self {
-        // Seeds are hashed first, so that streams of related seeds are independent.
+        // Seeds are hashed first, so that related seeds give independent streams.
         let seed = seed ^ STREAM;
         Self { delay, seeds: [hash(seed, 0), hash(seed, 1)] }
     }
 
-    /// The time for request `number`, nanoseconds.
+    /// Returns the time for request `number`, nanoseconds.
     pub(crate) fn ns(&self, number: u64) -> u64 {
         let uniform = |stream: usize| {
-            // 53 random bits make a number above 0 and up to 1, so that its logarithm is finite.
+            // 53 random bits make a number above 0 and up to 1, so its logarithm is finite.
             ((hash(self.seeds[stream], number) >> 11) + 1) as f64 / (1_u64 << 53) as f64
         };
         let ns = match self.delay {
@@ -72,7 +72,8 @@ mod tests {
         (0..DRAWS).map(|number| draws.ns(number)).collect()
     }
 
-    /// Compares how many draws lie below the theory's quantiles with the expected number, within four standard errors.
+    /// Compares the number of draws below each theoretical quantile with the expected number, within four standard
+    /// errors.
     #[track_caller]
     fn check(delay: &str, expected_ns: &[(f64, f64)]) {
         for seed in [1, 2, 77] {
@@ -89,12 +90,12 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_are_those_of_theory() {
+    fn quantiles_match_theory() {
         check("const:5ms", &[(0.0, 5e6), (1.0, 5e6 + 1.0)]);
         check("uniform:1ms..9ms", &[(0.0, 1e6), (0.1, 1.8e6), (0.5, 5e6), (0.9, 8.2e6), (1.0, 9e6 + 1.0)]);
         let exp = |quantile: f64| (quantile, -(1.0 - quantile).ln() * 5e6);
         check("exp:5ms", &[exp(0.01), exp(0.1), exp(0.5), exp(0.9), exp(0.99), exp(0.999)]);
-        // Quantiles of the normal distribution, from its tables.
+        // Quantiles of the standard normal distribution.
         let normal = [(0.1, -1.281_552), (0.5, 0.0), (0.9, 1.281_552), (0.99, 2.326_348), (0.999, 3.090_232)];
         check(
             "lognormal:5ms,0.5",
@@ -104,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mean_is_that_of_theory() {
+    fn the_mean_matches_theory() {
         for (delay, mean_ns) in [
             ("exp:5ms", 5e6),
             ("lognormal:5ms,0.5", 5e6 * (0.125_f64).exp()),
@@ -116,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_draw_depends_on_seed_and_number_alone() {
+    fn a_draw_depends_only_on_seed_and_number() {
         for delay in ["uniform:1ms..9ms", "exp:5ms", "lognormal:5ms,0.5", "bimodal:1ms,20ms,50%"] {
             let draws = Draws::new(delay.parse().unwrap(), 1);
             let backwards: Vec<u64> = (0..DRAWS).rev().map(|number| draws.ns(number)).collect();
@@ -126,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn no_draw_is_longer_than_an_hour() {
+    fn no_draw_exceeds_an_hour() {
         for delay in ["exp:1h", "lognormal:1h,10"] {
             assert_eq!(drawn(delay, 1).into_iter().max(), Some(3_600_000_000_000), "{delay}");
         }

@@ -1,20 +1,20 @@
-//! One first-come-first-served queue before a number of servers, in virtual time (G/G/N).
+//! A first-come-first-served queue for several servers, in virtual time (G/G/N).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::num::NonZeroUsize;
 
-/// The times at which each server will be free. Work is known when it arrives, so nothing else is kept.
+/// When each server is free. Service times are known on arrival, so no other state is needed.
 #[derive(Clone, Debug)]
 pub(crate) struct Queue {
-    /// The earliest first.
+    /// Earliest first.
     free_ns: BinaryHeap<Reverse<u64>>,
     entered: u64,
     wait_sum_ns: u128,
     wait_max_ns: u64,
 }
 
-/// When a piece of work is served.
+/// When a request is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Service {
     pub(crate) start_ns: u64,
@@ -24,11 +24,11 @@ pub(crate) struct Service {
 /// How long requests waited for a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct QueueWaits {
-    /// Requests that have entered the queue.
+    /// Requests that entered the queue.
     pub entered: u64,
-    /// The mean of their waits for a free server, without the service itself, nanoseconds.
+    /// Mean wait for a free server, without the service time, nanoseconds.
     pub wait_mean_ns: u64,
-    /// The longest wait, nanoseconds.
+    /// Maximum wait, nanoseconds.
     pub wait_max_ns: u64,
 }
 
@@ -38,7 +38,8 @@ impl Queue {
         Self { free_ns, entered: 0, wait_sum_ns: 0, wait_max_ns: 0 }
     }
 
-    /// Adds work that arrives now and takes `service_ns`. Work is served in the order in which it is added.
+    /// Adds a request that arrives now and takes `service_ns`. Requests are served in the order in which they are
+    /// added.
     pub(crate) fn enter(&mut self, arrived_ns: u64, service_ns: u64) -> Service {
         let Some(mut earliest) = self.free_ns.peek_mut() else { unreachable!("a queue has a server") };
         let start_ns = arrived_ns.max(earliest.0);
@@ -71,7 +72,7 @@ mod tests {
         Queue::new(NonZeroUsize::new(servers).unwrap())
     }
 
-    /// (arrival, service) in; (start, end) out.
+    /// Checks (start, end) for each (arrival, service time).
     #[track_caller]
     fn check(servers: usize, work: &[(u64, u64)], expected: &[(u64, u64)]) {
         let mut queue = queue(servers);
@@ -84,18 +85,18 @@ mod tests {
     }
 
     #[test]
-    fn work_is_served_in_the_order_of_its_arrival() {
+    fn requests_are_served_in_order_of_arrival() {
         check(1, &[(10, 5), (11, 5), (12, 1), (30, 2)], &[(10, 15), (15, 20), (20, 21), (30, 32)]);
         check(2, &[(0, 10), (0, 4), (1, 3), (2, 1), (20, 1)], &[(0, 10), (0, 4), (4, 7), (7, 8), (20, 21)]);
-        // The third is short, and still waits until the second has begun.
+        // The third request is short, but still waits until the second has started.
         check(2, &[(0, 100), (0, 100), (0, 1), (0, 1)], &[(0, 100), (0, 100), (100, 101), (100, 101)]);
-        // Another worker read its clock earlier and adds its work later: the wait is no shorter.
+        // Another worker read its clock earlier and adds its request later. The wait is no shorter.
         check(1, &[(10, 5), (9, 5)], &[(10, 15), (15, 20)]);
         check(1, &[(5, u64::MAX), (6, 1)], &[(5, u64::MAX), (u64::MAX, u64::MAX)]);
     }
 
     #[test]
-    fn one_server_waits_as_lindley_says() {
+    fn waits_for_one_server_match_lindley() {
         let (gaps, services) =
             (Draws::new("exp:10ms".parse().unwrap(), 1), Draws::new("exp:9ms".parse().unwrap(), 2));
         let mut queue = queue(1);
@@ -106,7 +107,7 @@ mod tests {
             assert_eq!(service.end_ns, arrived_ns + wait_ns + services.ns(number));
             wait_sum_ns += wait_ns;
             wait_max_ns = wait_max_ns.max(wait_ns);
-            // W' = max(0, W + S - A).
+            // Lindley: W' = max(0, W + S - A).
             wait_ns = (wait_ns + services.ns(number)).saturating_sub(gaps.ns(number));
             arrived_ns += gaps.ns(number);
         }
@@ -115,8 +116,9 @@ mod tests {
     }
 
     #[test]
-    fn mean_waits_are_those_of_erlang() {
-        // M/M/1 at 50 %: W = rho / (1 - rho) x S. M/M/4 at 80 %: W = C(4, 3.2) / (4 - 3.2) x S, C = 0.5964.
+    fn mean_waits_match_erlang() {
+        // M/M/1 at 50 %: W = rho / (1 - rho) x S.
+        // M/M/4 at 80 %: W = C(4, 3.2) / (4 - 3.2) x S, C = 0.5964.
         for (servers, gap, theory_ns) in [(1, "exp:20ms", 10e6), (4, "exp:3125us", 0.5964 / 0.8 * 10e6)] {
             let (gaps, services) =
                 (Draws::new(gap.parse().unwrap(), 3), Draws::new("exp:10ms".parse().unwrap(), 4));

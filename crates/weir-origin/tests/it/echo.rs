@@ -11,7 +11,7 @@ fn echo() -> OriginSpec {
     OriginSpec { is_echo: true, ..spec() }
 }
 
-/// Bytes that differ from place to place.
+/// Returns bytes that differ by position.
 pub(crate) fn bytes(count: usize) -> Vec<u8> {
     (0..count).map(|place| (place * 31 + place / 251) as u8).collect()
 }
@@ -33,7 +33,7 @@ fn chunked(body: &[u8]) -> Vec<u8> {
     request
 }
 
-/// The body of an answer in chunks.
+/// Receives a chunked response and returns its body.
 fn receive_chunked(client: &mut Client) -> Vec<u8> {
     let head = client.receive(true).head;
     assert!(head.contains("Transfer-Encoding: chunked"), "{head}");
@@ -58,7 +58,7 @@ fn receive_chunked(client: &mut Client) -> Vec<u8> {
     }
 }
 
-/// Sends and receives at once: an echo of much begins before all of it was sent.
+/// Sends and receives concurrently, because a long echo starts before the request is complete.
 fn exchange<T>(client: &mut Client, request: &[u8], receive: impl FnOnce(&mut Client) -> T) -> T {
     let mut writer = client.stream.try_clone().unwrap();
     std::thread::scope(|scope| {
@@ -68,7 +68,7 @@ fn exchange<T>(client: &mut Client, request: &[u8], receive: impl FnOnce(&mut Cl
 }
 
 #[test]
-fn bodies_come_back_whole_with_their_type() {
+fn echoes_have_the_whole_body_and_its_type() {
     let origin = origin(&echo());
     let mut client = Client::connect(origin.address());
     for size in [0, 1, 1_000, 65_535, 65_536, 65_537, 5_000_000] {
@@ -78,7 +78,7 @@ fn bodies_come_back_whole_with_their_type() {
         assert!(response.body == body, "{size} bytes");
         assert!(response.head.contains("\r\nContent-Type: a/b\r\n"));
     }
-    // Short ones in chunks have a length by the time they are answered.
+    // A short chunked body is complete before its response starts, so the response has a length.
     let body = bytes(30_000);
     let response = exchange(&mut client, &chunked(&body), |client| client.receive(false));
     assert!(response.body == body && !response.head.contains("Content-Type"));
@@ -90,7 +90,7 @@ fn bodies_come_back_whole_with_their_type() {
 }
 
 #[test]
-fn requests_sent_ahead_are_echoed_in_order() {
+fn pipelined_requests_are_echoed_in_order() {
     let origin = origin(&echo());
     let mut client = Client::connect(origin.address());
     let requests: Vec<u8> = (1..200).flat_map(|size| post(&bytes(size))).collect();
@@ -102,7 +102,7 @@ fn requests_sent_ahead_are_echoed_in_order() {
 }
 
 #[test]
-fn faults_of_an_echo() {
+fn faults_apply_to_echoes() {
     let slow = Some(Slow { share: Share(0.25), time: "1ms".parse().unwrap() });
     let faults = FaultSpec { errors: Share(0.25), slow, ..FaultSpec::default() };
     let origin = origin(&OriginSpec { faults, ..echo() });
@@ -121,7 +121,7 @@ fn faults_of_an_echo() {
 }
 
 #[test]
-fn half_an_echo_breaks_off() {
+fn a_half_echo_ends_in_the_middle() {
     let faults = FaultSpec { half: Share(1.0), ..FaultSpec::default() };
     let origin = origin(&OriginSpec { faults, ..echo() });
     for size in [10, 200_000] {
@@ -139,7 +139,7 @@ fn half_an_echo_breaks_off() {
 }
 
 #[test]
-fn a_broken_body_ends_the_connection() {
+fn a_malformed_body_closes_the_connection() {
     let origin = origin(&echo());
     let mut client = Client::connect(origin.address());
     client.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabcdef");

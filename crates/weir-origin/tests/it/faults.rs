@@ -1,4 +1,4 @@
-//! Faults by their shares over HTTP/1.1, and specifications that cannot be.
+//! Fault shares over HTTP/1.1, and invalid specifications.
 
 use std::io::{ErrorKind, Read};
 use std::num::{NonZeroU32, NonZeroUsize};
@@ -10,7 +10,7 @@ use weir_origin::{FaultSpec, Faults, Http2Spec, OriginError, OriginSpec, Service
 use crate::{Client, check_counts, origin, spec};
 
 #[test]
-fn errors_come_at_the_share_that_was_asked_for() {
+fn errors_have_the_specified_share() {
     let origin =
         origin(&OriginSpec { faults: FaultSpec { errors: Share(0.25), ..FaultSpec::default() }, ..spec() });
     let mut client = Client::connect(origin.address());
@@ -19,7 +19,7 @@ fn errors_come_at_the_share_that_was_asked_for() {
     check_counts(&origin.stats(), 1_000, &[(200, 750), (500, 250)]);
 }
 
-/// What came of a request on a connection of its own: a whole response, bytes before an end, or a reset.
+/// The result of a request on its own connection: a complete response, some bytes before the close, or a reset.
 #[derive(Debug, PartialEq, Eq)]
 enum End {
     Whole(u16),
@@ -43,7 +43,7 @@ fn end_of(client: &mut Client, request: &str) -> End {
     }
 }
 
-/// Asks `count` times, each time on a new connection that is to be closed.
+/// Sends `count` requests, each on a new connection with `Connection: close`.
 #[track_caller]
 fn check_ends(
     spec: &OriginSpec,
@@ -65,7 +65,7 @@ fn check_ends(
 }
 
 #[test]
-fn resets_are_switched_on_and_off_while_it_runs() {
+fn resets_can_be_switched_on_and_off_at_run_time() {
     let origin = origin(&OriginSpec { workers: 2, ..spec() });
     let request = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
     let end = || end_of(&mut Client::connect(origin.address()), request);
@@ -74,7 +74,7 @@ fn resets_are_switched_on_and_off_while_it_runs() {
     for _ in 0..2 {
         let switched = Client::connect(origin.address()).get("/__weir/resets/on");
         assert_eq!((switched.status, switched.body.as_slice()), (200, &b"resets are on\n"[..]));
-        // All workers reset, the connections that were open before, too.
+        // All workers reset connections, including those opened before.
         let ends: Vec<End> = (0..8).map(|_| end()).collect();
         assert!(ends.iter().all(|end| *end == End::Reset), "{ends:?}");
         assert_eq!(end_of(&mut kept, request), End::Reset);
@@ -89,7 +89,7 @@ fn resets_are_switched_on_and_off_while_it_runs() {
 }
 
 #[test]
-fn every_share_is_met_exactly_and_counted() {
+fn every_fault_share_is_met_exactly_and_counted() {
     let faults = FaultSpec {
         errors: Share(0.1),
         resets: Share(0.2),
@@ -98,7 +98,7 @@ fn every_share_is_met_exactly_and_counted() {
         refuse: Share(0.1),
     };
     let expected = [
-        // Those to be refused are good over HTTP/1.1.
+        // HTTP/1.1 cannot refuse a stream, so these responses are good.
         (End::Whole(200), 50),
         (End::Whole(500), 10),
         (End::Reset, 20),
@@ -109,7 +109,7 @@ fn every_share_is_met_exactly_and_counted() {
 }
 
 #[test]
-fn a_half_answer_is_never_whole() {
+fn a_half_response_is_never_complete() {
     let half = |body_bytes| {
         let faults = FaultSpec { half: Share(1.0), ..FaultSpec::default() };
         OriginSpec { body_bytes, faults, ..spec() }
@@ -123,7 +123,7 @@ fn a_half_answer_is_never_whole() {
 }
 
 #[test]
-fn slow_bodies_come_whole() {
+fn slow_bodies_are_complete() {
     for body_bytes in [0, 1, 9, 64, 1_000_001] {
         let slow = Some(Slow { share: Share(1.0), time: "2ms".parse().unwrap() });
         let faults = FaultSpec { slow, ..FaultSpec::default() };
@@ -134,7 +134,7 @@ fn slow_bodies_come_whole() {
 }
 
 #[test]
-fn delays_and_faults_go_together() {
+fn delays_and_faults_can_be_combined() {
     let faults = FaultSpec { resets: Share(0.5), half: Share(0.5), ..FaultSpec::default() };
     let delayed = OriginSpec { faults, delay: "const:1ms".parse().unwrap(), ..spec() };
     let expected = [(End::Reset, 5), (End::Broken { body_bytes: Some(32) }, 5)];
@@ -142,7 +142,7 @@ fn delays_and_faults_go_together() {
 }
 
 #[test]
-fn a_connection_closes_after_as_many_responses() {
+fn a_connection_closes_after_its_last_response() {
     for last in [1, 3] {
         let origin = origin(&OriginSpec { close_after: NonZeroU32::new(last), ..spec() });
         let mut client = Client::connect(origin.address());
@@ -151,7 +151,7 @@ fn a_connection_closes_after_as_many_responses() {
             assert_eq!(response.head.contains("Connection: close"), number == last, "{number} of {last}");
         }
         assert!(client.is_at_end());
-        // Its own paths are not in that count.
+        // Own paths do not count toward the limit.
         let mut client = Client::connect(origin.address());
         for _ in 0..5 {
             assert!(!client.get("/__weir/stats").head.contains("Connection: close"));
@@ -161,7 +161,7 @@ fn a_connection_closes_after_as_many_responses() {
 }
 
 #[test]
-fn a_silent_origin_reads_and_says_nothing() {
+fn a_silent_origin_reads_and_never_answers() {
     let origin = origin(&OriginSpec { is_silent: true, ..spec() });
     let mut client = Client::connect(origin.address());
     client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -175,7 +175,7 @@ fn a_silent_origin_reads_and_says_nothing() {
 }
 
 #[test]
-fn a_port_that_is_taken_and_wrong_specifications_are_refused() {
+fn a_port_in_use_is_rejected() {
     let first = origin(&spec());
     let error = start(&OriginSpec { listen: first.address(), ..spec() }).unwrap_err();
     assert!(matches!(error, OriginError::AddressTaken { address } if address == first.address()));
@@ -186,7 +186,7 @@ fn a_port_that_is_taken_and_wrong_specifications_are_refused() {
 }
 
 #[test]
-fn specifications_that_cannot_be_are_refused() {
+fn invalid_specifications_are_rejected() {
     let check = |wrong: OriginSpec, expected: &str| {
         let error = start(&wrong).expect_err(expected);
         assert_eq!(error.to_string(), expected);

@@ -1,4 +1,4 @@
-//! HTTP/1.1: framing, counts, and what malformed requests get.
+//! HTTP/1.1: framing, counts, and malformed requests.
 
 use std::io::Read;
 use std::net::Shutdown;
@@ -8,7 +8,7 @@ use weir_origin::OriginSpec;
 use crate::{Client, check_counts, origin, spec};
 
 #[test]
-fn answers_any_path_on_a_kept_connection_and_counts() {
+fn any_path_is_answered_and_counted_on_a_reused_connection() {
     let origin = origin(&spec());
     let mut client = Client::connect(origin.address());
     let mut bytes = 0;
@@ -25,7 +25,7 @@ fn answers_any_path_on_a_kept_connection_and_counts() {
 }
 
 #[test]
-fn its_own_paths_are_not_counted() {
+fn own_paths_are_not_counted() {
     let origin = origin(&OriginSpec { workers: 2, ..spec() });
     for _ in 0..8 {
         assert_eq!(Client::connect(origin.address()).get("/x").status, 200);
@@ -43,7 +43,7 @@ fn its_own_paths_are_not_counted() {
 }
 
 #[test]
-fn requests_sent_ahead_and_in_pieces_are_answered_in_order() {
+fn pipelined_and_split_requests_are_answered_in_order() {
     let origin = origin(&spec());
     let mut client = Client::connect(origin.address());
     let one = "POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello";
@@ -62,7 +62,7 @@ fn requests_sent_ahead_and_in_pieces_are_answered_in_order() {
 }
 
 #[test]
-fn bodies_of_requests_are_read_over() {
+fn request_bodies_are_discarded() {
     let origin = origin(&spec());
     let mut client = Client::connect(origin.address());
     let body = vec![b'x'; 3_000_000];
@@ -83,7 +83,7 @@ fn bodies_of_requests_are_read_over() {
 }
 
 #[test]
-fn a_client_that_waits_for_leave_gets_it() {
+fn expect_100_continue_is_answered() {
     let origin = origin(&spec());
     let mut client = Client::connect(origin.address());
     client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n");
@@ -91,14 +91,14 @@ fn a_client_that_waits_for_leave_gets_it() {
     assert_eq!((interim.status, interim.head.as_str()), (100, "HTTP/1.1 100 Continue\r\n\r\n"));
     client.send("abc");
     assert_eq!(client.receive(false).status, 200);
-    // Who sends the body at once needs no leave.
+    // A client that sends the body at once needs no 100 Continue.
     client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\nabc");
     assert_eq!(client.receive(false).status, 200);
     check_counts(&origin.stats(), 2, &[(200, 2)]);
 }
 
 #[test]
-fn connections_end_and_persist_as_asked() {
+fn connections_close_or_persist_as_requested() {
     let origin = origin(&spec());
     for (request, connection, closes) in [
         ("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", Some("close"), true),
@@ -120,7 +120,7 @@ fn connections_end_and_persist_as_asked() {
 }
 
 #[test]
-fn malformed_requests_are_refused_counted_by_status_and_closed() {
+fn malformed_requests_are_rejected_counted_and_closed() {
     let origin = origin(&spec());
     let long = format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "x".repeat(20_000));
     let large = format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n", "x".repeat(40_000));
@@ -157,7 +157,7 @@ fn malformed_requests_are_refused_counted_by_status_and_closed() {
 }
 
 #[test]
-fn clients_that_break_off_do_no_harm() {
+fn client_disconnects_are_handled() {
     let origin = origin(&OriginSpec { body_bytes: 10_000_000, ..spec() });
     for part in
         ["", "GET", "GET / HTTP/1.1\r\nHost", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nabc"]
@@ -167,7 +167,7 @@ fn clients_that_break_off_do_no_harm() {
         client.stream.shutdown(Shutdown::Write).unwrap();
         assert!(client.is_at_end(), "{part:?}");
     }
-    // Asks for much and goes away: an answer that was not sent whole is not counted as a response.
+    // The client disconnects during a long response. An incomplete response is not counted.
     let mut client = Client::connect(origin.address());
     client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     client.fill();
@@ -202,7 +202,7 @@ fn large_bodies_are_streamed() {
 }
 
 #[test]
-fn it_ends_when_told_and_frees_its_port() {
+fn stop_closes_connections_and_frees_the_port() {
     let first = origin(&OriginSpec { workers: 3, ..spec() });
     let address = first.address();
     let mut client = Client::connect(address);

@@ -1,4 +1,4 @@
-//! HTTP/2 by prior knowledge: the same answers, times and faults, and its own.
+//! HTTP/2 with prior knowledge: the same responses, delays and faults as HTTP/1.1, and HTTP/2's own.
 
 use std::net::SocketAddr;
 use std::num::{NonZeroU32, NonZeroUsize};
@@ -15,19 +15,19 @@ use weir_origin::{FaultSpec, Faults, Http2Spec, OriginSpec, ServiceSpec};
 use crate::echo::bytes;
 use crate::{Client, check_counts, origin, spec};
 
-/// One end of an HTTP/2 connection.
+/// The client side of an HTTP/2 connection.
 pub(crate) struct Http2 {
     send: SendRequest<Bytes>,
     driver: tokio::task::JoinHandle<Result<(), h2::Error>>,
 }
 
-/// What came of a request.
+/// The result of a request.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: Option<u16>,
     pub(crate) fields: HeaderMap,
     pub(crate) body: Vec<u8>,
-    /// Why the stream broke off.
+    /// Why the stream was reset.
     pub(crate) broken: Option<Reason>,
 }
 
@@ -89,7 +89,7 @@ impl Http2 {
     }
 }
 
-/// Runs a test's client; one that would hang for ever fails instead.
+/// Runs a test's client. A hanging test fails by timeout.
 pub(crate) fn run<T>(test: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async { tokio::time::timeout(std::time::Duration::from_secs(60), test).await.unwrap() })
@@ -100,7 +100,7 @@ fn with_faults(faults: FaultSpec) -> OriginSpec {
 }
 
 #[test]
-fn answers_any_path_and_counts_beside_http1() {
+fn any_path_is_answered_and_counted_together_with_http1() {
     let origin = origin(&spec());
     run(async {
         let client = Http2::connect(origin.address()).await;
@@ -123,7 +123,7 @@ fn answers_any_path_and_counts_beside_http1() {
 }
 
 #[test]
-fn many_streams_are_answered_at_once() {
+fn many_streams_are_answered_concurrently() {
     let origin = origin(&OriginSpec { body_bytes: 100_000, ..spec() });
     run(async {
         let client = Http2::connect(origin.address()).await;
@@ -141,7 +141,7 @@ fn many_streams_are_answered_at_once() {
     assert_eq!(stats.bytes_sent, 200 * 100_000);
 }
 
-/// All of them, side by side.
+/// Runs all futures concurrently.
 async fn join<T>(futures: Vec<impl Future<Output = T>>) -> Vec<T> {
     let mut futures: Vec<_> = futures.into_iter().map(|future| (Box::pin(future), None)).collect();
     std::future::poll_fn(|cx| {
@@ -162,7 +162,7 @@ async fn join<T>(futures: Vec<impl Future<Output = T>>) -> Vec<T> {
 }
 
 #[test]
-fn large_bodies_are_streamed_as_windows_allow() {
+fn large_bodies_are_streamed_within_the_windows() {
     let origin = origin(&OriginSpec { body_bytes: 20_000_000, ..spec() });
     run(async {
         let client = Http2::connect(origin.address()).await;
@@ -175,7 +175,7 @@ fn large_bodies_are_streamed_as_windows_allow() {
 }
 
 #[test]
-fn every_share_is_met_exactly_and_counted() {
+fn every_fault_share_is_met_exactly_and_counted() {
     let slow = Some(Slow { share: Share(0.1), time: "1ms".parse().unwrap() });
     let [errors, resets, half, refuse] = [0.1, 0.2, 0.2, 0.1].map(Share);
     let origin = origin(&with_faults(FaultSpec { errors, resets, half, slow, refuse }));
@@ -204,7 +204,7 @@ fn every_share_is_met_exactly_and_counted() {
 }
 
 #[test]
-fn a_half_answer_is_never_whole() {
+fn a_half_response_is_never_complete() {
     for (body_bytes, method, expected) in [
         (0, Method::GET, (None, 0)),
         (64, Method::HEAD, (None, 0)),
@@ -226,7 +226,7 @@ fn a_half_answer_is_never_whole() {
 }
 
 #[test]
-fn delays_and_queues_hold_for_streams_too() {
+fn delays_and_queues_apply_to_streams() {
     let origin = origin(&OriginSpec {
         service: Some(ServiceSpec { time: "const:1ms".parse().unwrap(), servers: NonZeroUsize::MIN }),
         ..spec()
@@ -244,7 +244,7 @@ fn delays_and_queues_hold_for_streams_too() {
 }
 
 #[test]
-fn streams_that_are_given_up_make_room() {
+fn cancelled_streams_free_their_slots() {
     let origin = origin(&OriginSpec {
         delay: "const:1h".parse().unwrap(),
         http2: Http2Spec { max_streams: NonZeroU32::new(2), ..Http2Spec::default() },
@@ -264,7 +264,7 @@ fn streams_that_are_given_up_make_room() {
 }
 
 #[test]
-fn a_connection_is_told_to_go_away() {
+fn goaway_is_sent_after_the_specified_number_of_requests() {
     let http2 = Http2Spec { goaway_after: NonZeroU32::new(10), ..Http2Spec::default() };
     let origin = origin(&OriginSpec { http2, ..spec() });
     let mut answered = 0;
@@ -274,11 +274,11 @@ fn a_connection_is_told_to_go_away() {
             while client.get("/").await.status == Some(200) {
                 answered += 1;
             }
-            // It was told, so it ends well.
+            // GOAWAY closes the connection without an error.
             client.driver.await.unwrap().unwrap();
         }
     });
-    // A request may come while the word is on its way.
+    // A request may arrive while the GOAWAY is in transit.
     assert!(answered >= 50, "{answered}");
     let stats = origin.stats();
     check_counts(&stats, answered, &[(200, answered)]);
@@ -286,7 +286,7 @@ fn a_connection_is_told_to_go_away() {
 }
 
 #[test]
-fn streams_are_limited_as_asked() {
+fn max_streams_is_enforced() {
     let http2 = Http2Spec { max_streams: NonZeroU32::new(3), ..Http2Spec::default() };
     let origin = origin(&OriginSpec { http2, ..spec() });
     run(async {
@@ -301,7 +301,7 @@ fn streams_are_limited_as_asked() {
 }
 
 #[test]
-fn bodies_come_back_whole_with_their_type() {
+fn echoes_have_the_whole_body_and_its_type() {
     let origin = origin(&OriginSpec { is_echo: true, ..spec() });
     run(async {
         let client = Http2::connect(origin.address()).await;
@@ -316,12 +316,12 @@ fn bodies_come_back_whole_with_their_type() {
 }
 
 #[test]
-fn a_silent_origin_says_nothing() {
+fn a_silent_origin_never_answers() {
     let origin = origin(&OriginSpec { is_silent: true, ..spec() });
     run(async {
         let client = Http2::connect(origin.address()).await;
         let mut silent = Box::pin(client.get("/"));
-        // The statistics come although the request before them does not.
+        // The statistics arrive although the earlier request is still unanswered.
         let stats = tokio::select! {
             biased;
             answer = &mut silent => panic!("{answer:?}"),
@@ -334,7 +334,7 @@ fn a_silent_origin_says_nothing() {
 }
 
 #[test]
-fn who_speaks_only_http1_refuses_the_preface() {
+fn the_preface_is_rejected_if_http2_is_off() {
     let origin = origin(&OriginSpec { http2: Http2Spec { is_off: true, ..Http2Spec::default() }, ..spec() });
     let mut client = Client::connect(origin.address());
     client.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
@@ -343,7 +343,7 @@ fn who_speaks_only_http1_refuses_the_preface() {
 }
 
 #[test]
-fn what_only_begins_like_the_preface_is_http1() {
+fn requests_that_start_like_the_preface_are_http1() {
     let origin = origin(&spec());
     for request in ["PRI /x HTTP/1.1\r\nHost: a\r\n\r\n", "PUT / HTTP/1.1\r\nHost: a\r\n\r\n"] {
         let mut client = Client::connect(origin.address());

@@ -1,4 +1,4 @@
-//! Delays, queues and stalls, by what the origin says it gave.
+//! Delays, queues and stalls, checked by the origin's own statistics.
 
 use std::num::NonZeroUsize;
 
@@ -7,7 +7,7 @@ use weir_origin::{OriginSpec, QueueWaits, ServiceSpec};
 use crate::{Client, check_counts, origin, spec};
 
 #[test]
-fn delays_are_never_shorter_than_asked_and_many_wait_at_once() {
+fn delays_are_never_too_short_and_run_concurrently() {
     let delay_ns = 3_000_000;
     let origin = origin(&OriginSpec { delay: "const:3ms".parse().unwrap(), ..spec() });
     let mut clients: Vec<Client> = (0..100).map(|_| Client::connect(origin.address())).collect();
@@ -27,19 +27,19 @@ fn delays_are_never_shorter_than_asked_and_many_wait_at_once() {
 }
 
 #[test]
-fn its_own_paths_are_not_delayed() {
+fn own_paths_are_not_delayed() {
     let origin = origin(&OriginSpec { delay: "const:1h".parse().unwrap(), ..spec() });
     Client::connect(origin.address()).send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(Client::connect(origin.address()).get("/__weir/stats").status, 200);
 }
 
-/// Statistics as they go over the wire.
+/// Reads the statistics over HTTP.
 fn stats_over_http(client: &mut Client) -> serde_json::Value {
     serde_json::from_slice(&client.get("/__weir/stats").body).unwrap()
 }
 
 #[test]
-fn the_given_delays_are_a_histogram_that_any_library_reads() {
+fn actual_delays_are_a_standard_histogram() {
     let origin = origin(&OriginSpec { delay: "uniform:10us..3ms".parse().unwrap(), workers: 2, ..spec() });
     let mut clients: Vec<Client> = (0..10).map(|_| Client::connect(origin.address())).collect();
     for client in &mut clients {
@@ -58,7 +58,7 @@ fn the_given_delays_are_a_histogram_that_any_library_reads() {
 }
 
 #[test]
-fn one_queue_serves_all_workers_and_connections() {
+fn all_workers_and_connections_share_one_queue() {
     let service = ServiceSpec { time: "const:1ms".parse().unwrap(), servers: NonZeroUsize::new(2).unwrap() };
     let origin = origin(&OriginSpec { service: Some(service), workers: 3, ..spec() });
     let mut clients: Vec<Client> = (0..20).map(|_| Client::connect(origin.address())).collect();
@@ -72,27 +72,27 @@ fn one_queue_serves_all_workers_and_connections() {
     check_counts(&stats, 20, &[(200, 20)]);
     let QueueWaits { entered, wait_mean_ns, wait_max_ns } = stats.queue.unwrap();
     assert!(entered == 20 && wait_mean_ns <= wait_max_ns, "{:?}", stats.queue);
-    // What was given is the wait and the service, never less.
+    // Each delay is at least the wait plus the service time.
     let delays = stats.delays.unwrap();
     assert!(delays.count == 20 && delays.min_ns >= 1_000_000 && delays.max_ns >= wait_max_ns + 1_000_000);
     assert!(delays.mean_ns >= wait_mean_ns + 1_000_000);
 }
 
 #[test]
-fn stalled_answers_come_and_their_wait_is_recorded() {
+fn stalled_responses_arrive_and_their_delay_is_recorded() {
     let origin = origin(&OriginSpec { stall: Some("10ms/10001us".parse().unwrap()), ..spec() });
     let mut client = Client::connect(origin.address());
     for _ in 0..20 {
         assert_eq!(client.get("/").status, 200);
     }
     let delays = origin.stats().delays.unwrap();
-    // It answers for a microsecond out of ten thousand, which not all of them can meet.
+    // The origin answers during 1 µs of every 10,001 µs, so some responses must wait.
     assert!(delays.count == 20 && delays.max_ns > 100_000, "{delays:?}");
     check_counts(&origin.stats(), 20, &[(200, 20)]);
 }
 
 #[test]
-fn a_delay_is_added_and_removed_while_it_runs() {
+fn a_delay_can_be_added_and_removed_at_run_time() {
     for (delay, own_ns) in [("none", 0), ("const:1ms", 1_000_000)] {
         let origin = origin(&OriginSpec { delay: delay.parse().unwrap(), workers: 2, ..spec() });
         let set = |ns: &str| Client::connect(origin.address()).get(&format!("/__weir/delay/{ns}")).status;

@@ -1,4 +1,4 @@
-//! TLS: certificates, ALPN, resumption, and both protocols through it.
+//! TLS: certificates, ALPN, session resumption, and both protocols over it.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -49,7 +49,7 @@ async fn connect(
     TlsConnector::from(Arc::clone(config)).connect(name, TcpStream::connect(address).await?).await
 }
 
-/// One request of HTTP/1.1, to the end of the connection.
+/// Sends one HTTP/1.1 request and reads until the connection closes.
 async fn get(stream: &mut TlsStream<TcpStream>) -> String {
     stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await.unwrap();
     let mut text = String::new();
@@ -62,7 +62,7 @@ fn ca_of(origin: &Origin) -> String {
 }
 
 #[test]
-fn both_protocols_by_alpn_for_every_name() {
+fn alpn_selects_the_protocol_for_every_server_name() {
     let origin = origin(&secure());
     run(async {
         for name in ["localhost", "127.0.0.1", "::1", "a.example", "x.b.example"] {
@@ -85,7 +85,7 @@ fn both_protocols_by_alpn_for_every_name() {
 }
 
 #[test]
-fn large_bodies_come_whole() {
+fn large_bodies_are_complete() {
     let origin = origin(&OriginSpec { body_bytes: 5_000_000, ..secure() });
     run(async {
         let config = Arc::new(config(&ca_of(&origin), &["http/1.1"]));
@@ -111,7 +111,7 @@ fn sessions_are_resumed() {
 }
 
 #[test]
-fn an_expired_certificate_is_one() {
+fn an_expired_certificate_is_rejected_by_clients() {
     let origin =
         origin(&OriginSpec { tls: Some(TlsSpec::Made { domains: vec![], is_expired: true }), ..spec() });
     let error = run(async {
@@ -133,7 +133,7 @@ fn an_expired_certificate_is_one() {
 }
 
 #[test]
-fn who_speaks_only_http1_does_not_agree_on_http2() {
+fn alpn_does_not_offer_http2_if_it_is_off() {
     let http2 = Http2Spec { is_off: true, ..Http2Spec::default() };
     let origin = origin(&OriginSpec { http2, ..secure() });
     run(async {
@@ -146,7 +146,7 @@ fn who_speaks_only_http1_does_not_agree_on_http2() {
 }
 
 #[test]
-fn plain_text_gets_to_its_own_paths_alone() {
+fn plain_text_can_reach_only_own_paths() {
     let origin = origin(&secure());
     let mut client = Client::connect(origin.address());
     assert_eq!(client.get("/__weir/stats").status, 200);
@@ -158,7 +158,7 @@ fn plain_text_gets_to_its_own_paths_alone() {
 }
 
 #[test]
-fn faults_go_through_tls() {
+fn faults_apply_over_tls() {
     let faults = FaultSpec { resets: Share(0.5), half: Share(0.5), ..FaultSpec::default() };
     let origin = origin(&OriginSpec { faults, ..secure() });
     run(async {
@@ -179,7 +179,7 @@ fn faults_go_through_tls() {
 }
 
 #[test]
-fn a_given_certificate_is_shown() {
+fn a_given_certificate_is_served() {
     let key = rcgen::KeyPair::generate().unwrap();
     let cert =
         rcgen::CertificateParams::new(["given.example".to_owned()]).unwrap().self_signed(&key).unwrap();
@@ -197,7 +197,7 @@ fn a_given_certificate_is_shown() {
         let mut stream = connect(origin.address(), "given.example", &config).await.unwrap();
         assert!(get(&mut stream).await.starts_with("HTTP/1.1 200 OK\r\n"));
     });
-    // A certificate is no key.
+    // A certificate file contains no key.
     let wrong = TlsSpec::Given { cert: cert_path.clone(), key: cert_path };
     let error = weir_origin::start(&OriginSpec { tls: Some(wrong), ..spec() }).unwrap_err();
     assert!(error.is_wrong_use() && error.to_string().contains("given.pem"), "{error}");

@@ -14,15 +14,17 @@ use crate::model::scale::{Scale, Unit};
 const OF_FAULTS: &str = "failover";
 const OF_CHANGES: &str = "changes";
 
-const NOTE: &str = "Vertical lines: a server or service was killed, stalled, made to reset connections, or restored; \
-                    or a change. Latency covers the responses of each second.";
+const NOTE: &str = "Vertical lines: a server, service or pod was killed, stalled, made to reset connections, evicted, rolled \
+                    out or restored; or a change. Latency covers the responses of each second.";
 
 /// What faults are marked with.
-const ACTIONS: [(FaultAction, &str); 4] = [
+const ACTIONS: [(FaultAction, &str); 6] = [
     (FaultAction::Kill, "vermilion"),
     (FaultAction::Stall, "amber"),
     (FaultAction::Reset, "violet"),
     (FaultAction::Return, "green"),
+    (FaultAction::Evict, "amber"),
+    (FaultAction::Rollout, "violet"),
 ];
 
 /// What changes are marked with.

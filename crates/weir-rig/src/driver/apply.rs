@@ -48,13 +48,23 @@ pub enum ChangeChannel {
     Nats(String),
     /// By manifests for a Kubernetes API.
     Kubernetes(KubeAccess),
+    /// By all objects of its routes, for the cluster that it runs in.
+    Cluster,
 }
 
 /// The `apply` section of a driver, parsed.
 enum Applied<'a> {
     Files(AppliedFiles<'a>),
-    Nats { template: &'a str, added: &'a str, removed: &'a str },
-    Kubernetes { template: &'a str },
+    Nats {
+        template: &'a str,
+        added: &'a str,
+        removed: &'a str,
+    },
+    Kubernetes {
+        template: &'a str,
+    },
+    /// The objects of a gateway that runs in a cluster already.
+    Cluster,
 }
 
 /// Files and a signal.
@@ -105,7 +115,7 @@ impl Driver {
                     action::access(&self.place, "apply", api, credentials.certificates.as_ref(), &address)?;
                 Some(ChangeChannel::Kubernetes(access))
             }
-            _ => None,
+            _ => self.kubernetes().map(|_| ChangeChannel::Cluster),
         })
     }
 
@@ -147,6 +157,12 @@ impl Driver {
                 let manifests = Manifests::between(of(before)?, of(binding)?);
                 return Ok(Change { manifests, ..Change::none() });
             }
+            Applied::Cluster => {
+                // What differs from those in the cluster is known where they are applied.
+                let applied = self.cluster_routes(binding, certificates, &dir)?.objects;
+                let manifests = Manifests { applied, deleted: Vec::new() };
+                return Ok(Change { manifests, ..Change::none() });
+            }
         };
         let rendered = Templates::of_gateway(self, binding, certificates, &dir)?;
         let mut files = Vec::new();
@@ -177,6 +193,7 @@ impl Driver {
                 return Ok(Applied::Kubernetes { template });
             }
             Some(other) => return Err(self.unsupported(format!("`apply: {}`", other.name()))),
+            None if self.kubernetes().is_some() => return Ok(Applied::Cluster),
             None => {
                 return Err(self.wrong(
                     "the driver has no `apply`, so weir cannot change the running gateway",

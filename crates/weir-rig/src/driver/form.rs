@@ -9,98 +9,118 @@ use weir_results::Role;
 
 use crate::engine::ImageName;
 
-/// A driver's file.
+/// A driver: how weir starts a gateway, configures it, and reads its counters. Values marked as templates can use the
+/// template values of docs/drivers.md.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DriverFile {
-    /// What it drives, in a few words.
+    /// The gateway, in a few words.
     pub about: String,
-    /// The binary.
+    /// The gateway's program.
     pub binary: Option<BinaryFile>,
-    /// Settings that a scenario may change (`set:`), with their defaults.
+    /// Settings that a scenario can change by `set`, with their defaults: `{ buffering: true }`. Templates have them
+    /// as `set.NAME`. A new value must have the type of the default.
     #[serde(default)]
     pub settings: BTreeMap<String, serde_json::Value>,
-    /// What of a topology it can render beyond hosts, paths and a rewrite; what is not here is refused by name.
+    /// What the driver configures besides hosts, paths and a rewrite. A scenario that needs more is rejected.
     #[serde(default)]
     pub serves: Vec<Serves>,
-    /// Names of addresses that it needs beside `listen` and `admin`. Templates find each as `NAME`, `NAME_ip` and
-    /// `NAME_port`.
+    /// Names of addresses that the gateway needs besides `listen` and `admin`. Templates have each as `NAME`,
+    /// `NAME_ip` and `NAME_port`.
     #[serde(default)]
     pub addresses: Vec<String>,
-    /// Services that must run first, by name. Templates find their outputs in `services.NAME`.
+    /// Services that start before the gateway, by name. Templates have their outputs as `services.NAME.OUTPUT`.
     #[serde(default)]
     pub needs: Vec<String>,
-    /// The processes.
+    /// The gateway's processes. Each must be started by a step.
     #[serde(default)]
     pub processes: Vec<ProcessFile>,
-    /// What is done to get it running, in order.
+    /// What weir does to start the gateway, in order.
     #[serde(default)]
     pub steps: Vec<Step>,
-    /// How a change of the topology reaches the running gateway.
+    /// How changes of the topology reach the running gateway. Required for scenarios with `changes`.
     pub apply: Option<Apply>,
-    /// Where the gateway counts requests.
+    /// Where the gateway counts requests. Without it, reports have no count of the gateway; generator and upstream
+    /// are still reconciled.
     pub counters: Option<CountersFile>,
-    /// The template that a scenario's own configuration file (`config:`) takes the place of; where only one is
-    /// rendered, that one.
+    /// The template that `config` of a scenario replaces. Required if the steps render several.
+    #[schemars(extend("x-default" = "the only rendered template"))]
     pub main: Option<String>,
-    /// What its templates make equal to the other gateways; looked for in a configuration file of the user's own.
+    /// What the templates make equal to other gateways, with the configuration text that does so. weir searches the
+    /// `config` of a scenario for these texts, and the report lists those that are missing.
     #[serde(default)]
     pub equal: Vec<EqualFile>,
-    /// What cannot be made equal, each a template; one that renders empty does not apply.
+    /// What cannot be made equal, printed in every report. Each is a template; one that renders empty does not apply.
     #[serde(default)]
     pub unequal: Vec<String>,
-    /// How it plays the upstream, where it can.
+    /// How the program serves as upstream, if it can (`origin: { driver: NAME }` in a scenario).
     pub origin: Option<OriginFile>,
-    /// How it is measured in a cluster where it runs already. Such a driver has no binary and no processes.
+    /// How weir measures a gateway that already runs in a cluster. Such a driver has no binary and no processes.
     pub kubernetes: Option<KubernetesFile>,
 }
 
-/// A gateway that runs in a cluster before weir comes: weir gives it routes, limits and fresh pods, and takes all of them
-/// back. Templates find `pods.namespace` (the run's), `pods.run`, `pods.service` and `pods.port` (the upstream).
+/// A gateway that already runs in a cluster. weir adds routes and limits, restarts its pods, and restores everything
+/// at the end. Templates have `pods.namespace` (of the run), `pods.run`, `pods.service` and `pods.port` (of the
+/// upstream).
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KubernetesFile {
-    /// The template of the objects that make its routes. They are applied server-side, and deleted at the end.
+    /// Template of the objects that define the routes. weir applies them server-side, and deletes them at the end.
     pub routes: String,
-    /// A condition that objects of a kind must have before there is load.
+    /// Condition that the objects of a kind must meet before the load.
     pub accepted: Option<AcceptedFile>,
     /// The workload that load passes through.
     pub data: WorkloadFile,
-    /// The workload that configures it.
+    /// The workload that configures the data plane.
     pub control: Option<WorkloadFile>,
-    /// The port of its pods for load.
+    /// Port of the pods for load.
     pub port: u16,
-    /// The same for TLS.
+    /// Port of the pods for load over TLS.
     pub tls_port: Option<u16>,
-    /// The port of its pods for administration, which counters and the like name `admin`.
+    /// Admin port of the pods, which other fields name `admin`.
     pub admin_port: Option<u16>,
-    /// The kinds of the objects in `routes`, as RBAC names them.
+    /// The Service of the data plane, in its namespace. Load goes there if the scenario has faults of the gateway, because
+    /// the addresses of pods change with them.
+    pub service: Option<DataServiceFile>,
+    /// Kinds of the objects in `routes`, for RBAC.
     pub rights: Vec<RightFile>,
+}
+
+/// The Service of a data plane.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DataServiceFile {
+    /// Name, a template.
+    pub name: String,
+    /// Port for plain HTTP.
+    pub port: u16,
+    /// Port for TLS.
+    pub tls_port: Option<u16>,
 }
 
 /// A condition of objects.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AcceptedFile {
-    /// Group and version, such as `projectcontour.io/v1`.
+    /// Group and version, like `projectcontour.io/v1`.
     pub api_version: String,
-    /// The kind.
+    /// Kind.
     pub kind: String,
-    /// The type of the condition, which must be `True`.
+    /// Type of the condition, which must be `True`.
     pub condition: String,
 }
 
-/// A Deployment or DaemonSet. Texts are templates.
+/// A Deployment or DaemonSet. All texts are templates.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WorkloadFile {
-    /// Which of the two.
+    /// Kind of the workload.
     pub kind: WorkloadKind,
-    /// Its namespace.
+    /// Namespace.
     pub namespace: String,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// The container that counts.
+    /// Container whose CPU and memory are measured and limited.
     pub container: String,
 }
 
@@ -117,108 +137,116 @@ pub enum WorkloadKind {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RightFile {
-    /// The group; empty for that of Secrets and Services.
+    /// API group; empty for the core group.
     pub group: String,
-    /// The plural names of the kinds.
+    /// Plural names of the kinds, like `[httpproxies]`.
     pub resources: Vec<String>,
-    /// Whether some of them are in the namespace of the data plane, and not in the run's.
+    /// Whether some of the objects are in the namespace of the data plane instead of the run's.
     #[serde(default)]
     pub beside_data: bool,
 }
 
-/// What a topology may ask of a gateway, and not every driver renders.
+/// What a topology can require, and not every driver configures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Serves {
-    /// `topology.tls`.
+    /// `topology.tls`. Needs a step `certificate`.
     Tls,
     /// `topology.client_certificate`.
     ClientCertificate,
-    /// `topology.certificates`: one for each host.
+    /// `topology.certificates: each`: one certificate per host.
     Certificates,
     /// `topology.bearer`.
     Bearer,
-    /// `origin.service`: an upstream that speaks TLS and authenticates clients itself.
+    /// `origin.service`: an upstream that uses TLS and authenticates clients.
     SecureOrigin,
 }
 
-/// A binary.
+/// A program.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BinaryFile {
-    /// Its file name.
+    /// File name. weir searches `target/peers/bin`, its own folder, `PATH` and `KUBEBUILDER_ASSETS`.
     pub name: String,
-    /// How it tells its version; by its hash, if absent.
+    /// How to get its version.
+    #[schemars(extend("x-default" = "the hash of the file"))]
     pub version: Option<VersionFile>,
-    /// How to get it, as a sentence.
+    /// How to get the program, as a sentence for error messages.
     pub get: String,
-    /// The image that contains it, with its tag and, if it is fixed, its digest: `nginx:1.29`. For hosts
-    /// with a container engine and without the binary.
+    /// Container image with the program, like `nginx:1.29`, with tag or digest: used by `--images` on hosts without
+    /// the program.
     pub image: Option<ImageName>,
 }
 
-/// How a binary tells its version.
+/// How a program prints its version.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct VersionFile {
-    /// Its arguments.
+    /// Arguments, like `[--version]`.
     pub args: Vec<String>,
-    /// The version is the word after this text in the first line.
+    /// The version is the word after this text in the first line of the output.
     pub after: String,
-    /// Of that word only this piece between slashes, from 0.
+    /// Use only this part of the word, split at slashes and counted from 0.
+    #[schemars(extend("x-default" = "the whole word"))]
     pub piece: Option<usize>,
 }
 
-/// Something that is made equal, and the words of the configuration that do it.
+/// Something that the templates make equal to other gateways.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EqualFile {
-    /// What, in a few words.
+    /// What it is, in a few words.
     pub what: String,
-    /// The words, a template; spaces and line ends do not matter.
+    /// The configuration text that does so, a template. White space does not matter.
     pub text: String,
 }
 
-/// A server that plays the upstream: it answers every path with a body of the asked size.
+/// A program as upstream: it answers every path with status 200 and a body of the given size. Templates have `body`
+/// and `body_bytes`, and no values about routes and TLS.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OriginFile {
-    /// The processes, of the role `origin`.
+    /// Its processes, with the role `origin`.
     pub processes: Vec<ProcessFile>,
-    /// What is done to get it running, in order.
+    /// What weir does to start it, in order: `render`, `start` and `wait`.
     pub steps: Vec<Step>,
     /// Where it counts requests.
     pub counters: Option<CountersFile>,
 }
 
-/// A process. Texts are templates.
+/// A process. It must stay in the foreground: weir limits, samples and ends the process that it starts, and its
+/// descendants. weir ends it with SIGTERM, and with SIGKILL 2 s later. The last MiB of its output is kept as log.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProcessFile {
-    /// Its name, unique in the driver.
+    /// Name, unique in the driver.
     pub name: String,
-    /// `data` or `control`; under `origin`, `origin`; of a service, `service`.
+    /// `data` or `control`; `origin` for processes under `origin`; `service` in a service. The role determines the
+    /// limits.
     #[schemars(with = "String")]
     pub role: Role,
-    /// Of a service with several binaries, the name of the one that it is.
+    /// In a service with several binaries, the name of its binary.
     pub binary: Option<String>,
-    /// Program and arguments.
+    /// Program and arguments; each is a template.
     pub command: Vec<String>,
-    /// Variables.
+    /// Environment variables; values are templates.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    /// Addresses that it listens on; they must be free before and accept when it is ready.
+    /// Names of the addresses that it listens on: `listen` gets the load, `admin` is its own. They must be free
+    /// before it starts.
     #[serde(default)]
     pub listens: Vec<Place>,
-    /// When it is ready; when it listens, if absent.
+    /// When it is ready. It must also accept connections on all of `listens`.
+    #[schemars(extend("x-default" = "when it listens"))]
     pub ready: Option<ReadyFile>,
-    /// How long it may take; half a minute if absent.
+    /// Maximum time until it is ready.
     #[schemars(with = "Option<String>")]
+    #[schemars(extend("x-default" = "`30s`"))]
     pub ready_timeout: Option<Time>,
 }
 
-/// One of the addresses that the rig gives, by name. A gateway has `listen`, where load arrives, and `admin` for its own
-/// administration; a service has those that it lists.
+/// The name of an address. A gateway has `listen` (for load), `admin` (its own), and those of `addresses`; a service
+/// has those of its `addresses`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Place(pub String);
@@ -234,120 +262,131 @@ impl Place {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum ReadyFile {
-    /// When the address accepts.
+    /// When the address accepts connections.
     Tcp(Place),
-    /// When a GET is answered with the status.
+    /// When a GET request gets the status.
     Http {
-        /// The address.
+        /// Address.
         on: Place,
-        /// The path.
+        /// Path.
         path: String,
-        /// The status.
+        /// Expected status.
         status: u16,
-        /// Whether over TLS, with the client certificate that the step `certificate` made.
+        /// Use TLS, with the client certificate of the step `certificate`.
         #[serde(default)]
         tls: bool,
     },
 }
 
-/// A step. The list is closed; there is no shell.
+/// A step to start a gateway or service. There is no step that runs a shell.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Step {
-    /// Renders a template of the driver into a file.
+    /// Render a template into a file.
     Render {
-        /// The template's file in the driver's folder.
+        /// Template, a file in the driver's folder.
         template: String,
-        /// The file, relative to the gateway's folder.
+        /// File name in the gateway's folder (`dir`).
         to: String,
     },
-    /// Starts a process, by its name.
+    /// Start the process of this name.
     Start(String),
-    /// Waits until a process is ready, by its name.
+    /// Wait until the process of this name is ready.
     Wait(String),
-    /// Makes an authority, a certificate of it for all hosts, and one for clients, where the topology has TLS; for a service,
-    /// always. Templates find the files in `tls`.
+    /// Create a CA, a server certificate for all hosts, and a client certificate. A driver does so if the topology
+    /// has TLS, a service always. Templates have the files in `tls`.
     Certificate {
-        /// The folder for them, relative to the gateway's.
+        /// Folder for the files, in the gateway's folder.
         to: String,
-        /// Further client certificates of the same authority, by name. Templates find each in `tls.clients.NAME`, as
-        /// `certificate` and `key`.
+        /// Further client certificates, by name. Templates have each as `tls.clients.NAME`, with `certificate` and
+        /// `key`.
         #[serde(default)]
         clients: BTreeMap<String, Subject>,
-        /// Whether the certificate is also for the gateway's own IP addresses; that of a service always is.
+        /// Also issue the certificate for the gateway's own IP address. Certificates of services always include it.
         #[serde(default)]
         addresses: bool,
     },
-    /// Sends a request to one of its own addresses.
+    /// Send a request to one of its own addresses.
     Http {
-        /// The address.
+        /// Address.
         on: Place,
-        /// The method.
+        /// Method.
         method: String,
-        /// The path, a template.
+        /// Path, a template.
         path: String,
-        /// The Host header and the server name of TLS, a template; the address if absent.
+        /// Host header and SNI, a template.
+        #[schemars(extend("x-default" = "the address"))]
         host: Option<String>,
-        /// The template of the body; none if absent.
+        /// Template of the body.
+        #[schemars(extend("x-default" = "no body"))]
         template: Option<String>,
-        /// The media type of the body.
+        /// Media type of the body.
         content_type: Option<String>,
-        /// The status that must come.
+        /// Expected status.
         status: u16,
-        /// How long the request is repeated until that status comes; it is sent once if absent.
+        /// How long weir repeats the request until it gets the status, like `10s`.
         #[schemars(with = "Option<String>")]
+        #[schemars(extend("x-default" = "sent once"))]
         patience: Option<Time>,
-        /// Whether over TLS, with the client certificate that the step `certificate` made.
+        /// Use TLS, with the client certificate of the step `certificate`.
         #[serde(default)]
         tls: bool,
     },
-    /// Applies manifests to a Kubernetes API, server-side.
+    /// Apply manifests to a Kubernetes API, server-side; this takes over fields that others manage. Needs a weir with
+    /// the feature `kubernetes`.
     KubeApply {
         /// The API.
         api: KubeApi,
-        /// The template of the manifests; one that renders empty applies nothing.
+        /// Template of the manifests. If it renders empty, nothing is applied.
         template: String,
     },
-    /// Waits until an object of a Kubernetes API exists, and its condition is `True`. Texts are templates.
+    /// Wait until an object of a Kubernetes API exists and its condition is `True`. Texts are templates. Needs a weir
+    /// with the feature `kubernetes`.
     KubeWait {
         /// The API.
         api: KubeApi,
-        /// Group and version, such as `apps/v1`.
+        /// Group and version, like `apps/v1`.
         api_version: String,
-        /// The kind.
+        /// Kind.
         kind: String,
-        /// The namespace, of kinds that have one; `default` if absent.
+        /// Namespace, for kinds that have one.
+        #[schemars(extend("x-default" = "`default`"))]
         namespace: Option<String>,
-        /// The name.
+        /// Name.
         name: String,
-        /// The type of the condition; if absent, it is enough that the object exists.
+        /// Type of the condition.
+        #[schemars(extend("x-default" = "existence is enough"))]
         condition: Option<String>,
-        /// How long that may take; half a minute if absent.
+        /// Maximum time.
         #[schemars(with = "Option<String>")]
+        #[schemars(extend("x-default" = "`30s`"))]
         patience: Option<Time>,
     },
-    /// Publishes a message to NATS for each route: each path of each host at each server of the upstream.
+    /// Publish a message to NATS for each route: each path of each host at each upstream address. Needs a weir with
+    /// the feature `nats`.
     NatsPublish {
-        /// The service, one of `needs`; its output `address` is where NATS listens.
+        /// The service, one of `needs`; its output `address` is the address of NATS.
         service: String,
-        /// The subject.
+        /// Subject.
         subject: String,
-        /// The template of a message. It has `route` with `host`, `path`, `origin_ip` and `origin_port`.
+        /// Template of a message, with `route.host`, `route.path`, `route.origin_ip` and `route.origin_port`.
         template: String,
-        /// The time between two messages, a template; none if absent.
+        /// Time between two messages, a template, like `50us`.
+        #[schemars(extend("x-default" = "none"))]
         gap: Option<String>,
-        /// The interval in which all messages are published again, a template; never if absent or empty.
+        /// Interval at which all messages are published again, a template, like `60s`. If it renders empty, never.
+        #[schemars(extend("x-default" = "never"))]
         every: Option<String>,
     },
 }
 
-/// The subject of a certificate.
+/// Subject of a certificate.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Subject {
-    /// The common name; to Kubernetes the user.
+    /// Common name; the user for Kubernetes.
     pub name: String,
-    /// The organization; to Kubernetes the group.
+    /// Organization; the group for Kubernetes.
     pub organization: Option<String>,
 }
 
@@ -355,18 +394,18 @@ pub struct Subject {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum KubeApi {
-    /// That of a service.
+    /// The API of a service.
     Service(KubeService),
-    /// One of its own addresses.
+    /// An API at one of its own addresses.
     Own(OwnKubeApi),
 }
 
-/// The Kubernetes API of a service, one of `needs`. Its outputs say how to reach it: `address`, and the files `ca`,
+/// The Kubernetes API of a service, which must be one of `needs`. weir uses its outputs `address`, `ca`,
 /// `certificate` and `key`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KubeService {
-    /// The service.
+    /// Name of the service.
     pub service: String,
 }
 
@@ -374,10 +413,11 @@ pub struct KubeService {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OwnKubeApi {
-    /// The address.
+    /// Address.
     pub on: Place,
-    /// Whose certificate is shown: one of `clients` of the step `certificate`; that of the rig's client if absent.
+    /// Client certificate to use: one of `clients` of the step `certificate`.
     #[serde(rename = "as")]
+    #[schemars(extend("x-default" = "the rig's own"))]
     pub client: Option<String>,
 }
 
@@ -451,35 +491,36 @@ impl Step {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Apply {
-    /// Files are rendered again and a process gets a signal.
+    /// Render files again, move each over the present one, and signal the first process.
     Files {
-        /// The templates.
+        /// Templates with routes, endpoints and certificates.
         templates: Vec<String>,
-        /// The signal's name without SIG, for the first process; none for a gateway that watches its files itself.
+        /// Signal: `HUP`, `USR1` or `USR2`. None for gateways that watch their files.
+        #[schemars(extend("x-default" = "none"))]
         signal: Option<String>,
-        /// When a change that is not in force by then is signalled again, where the gateway may lose a signal.
+        /// Signal again if the change has not taken effect after this time, for gateways that can lose a signal.
         #[schemars(with = "Option<String>")]
         again_after: Option<Time>,
     },
-    /// Through a Kubernetes API: manifests that differ are applied, and those that are gone are deleted.
+    /// Apply the manifests that differ to a Kubernetes API, and delete those that are gone.
     Kubernetes {
         /// The API.
         api: KubeApi,
-        /// The template of the manifests.
+        /// Template of the manifests.
         template: String,
     },
-    /// Through NATS: a message for each route that is added or removed.
+    /// Publish a message to NATS for each route that is added or removed.
     Nats {
         /// The service, one of `needs`.
         service: String,
-        /// The template of a message, as of the step `nats_publish`.
+        /// Template of a message, as in the step `nats_publish`.
         template: String,
-        /// The subject of routes that are added.
+        /// Subject for added routes.
         added: String,
-        /// The subject of routes that are removed.
+        /// Subject for removed routes.
         removed: String,
     },
-    /// Through an xDS server.
+    /// Through an xDS server. Not supported yet.
     Xds {},
 }
 
@@ -499,64 +540,63 @@ impl Apply {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CountersFile {
-    /// The address.
+    /// Address.
     pub on: Place,
-    /// The path.
+    /// Path.
     pub path: String,
-    /// How the answer is read.
+    /// How to parse the response.
     pub parser: Parser,
-    /// Whether the requests for the counters are among those counted.
+    /// Whether requests for the counters are counted too.
     #[serde(default)]
     pub counts_own_polls: bool,
-    /// Whether it counts from zero again once a change of the topology was applied; then it is not asked during loads
-    /// with changes.
+    /// Whether the counter restarts after a change of the topology. weir does not read it in loads with changes then.
     #[serde(default)]
     pub restarts_on_apply: bool,
-    /// Whether over TLS, with the client certificate that the step `certificate` made.
+    /// Use TLS, with the client certificate of the step `certificate`.
     #[serde(default)]
     pub tls: bool,
-    /// Only with the parser `prometheus`: all series of the metric are also summed by kind, so that requests which gateways make
-    /// of their own are seen.
+    /// Parser `prometheus` only: also sum all series of the metric by the values of a label, for the amplification of
+    /// requests.
     pub by: Option<KindsFile>,
 }
 
-/// Kinds of requests: values of a label.
+/// Kinds of requests, by the values of a label.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KindsFile {
-    /// The label.
+    /// Label.
     pub label: String,
-    /// Its values that clients and gateways cause; others are not counted.
+    /// Values that clients and gateways cause; others are ignored.
     pub values: Vec<String>,
 }
 
-/// How counters are read.
+/// How to parse counters.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Parser {
-    /// Prometheus text: the sum over the series of `metric` that have the labels.
+    /// Prometheus text format: the sum of the series of `metric` with these labels.
     Prometheus {
-        /// The metric.
+        /// Metric.
         metric: String,
         /// Labels that a series must have.
         #[serde(default)]
         labels: BTreeMap<String, String>,
-        /// Whether no such series means 0: of a gateway whose series appear with their first request.
+        /// A missing series means 0, for gateways whose series appear with the first request.
         #[serde(default)]
         appears_later: bool,
     },
-    /// nginx's `stub_status`.
+    /// nginx `stub_status`.
     StubStatus,
-    /// HAProxy's statistics as CSV: a field of a proxy's FRONTEND row.
+    /// HAProxy statistics as CSV: a column of a proxy's FRONTEND row.
     HaproxyCsv {
-        /// The proxy.
+        /// Name of the proxy.
         proxy: String,
-        /// The column.
+        /// Column, like `req_tot`.
         field: String,
     },
-    /// JSON: the number at a pointer (RFC 6901).
+    /// JSON: the number at a pointer.
     Json {
-        /// The pointer.
+        /// JSON Pointer (RFC 6901), like `/requests`.
         pointer: String,
     },
 }

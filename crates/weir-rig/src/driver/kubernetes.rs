@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::action::manifests;
-use super::form::{AcceptedFile, KubernetesFile, Step, WorkloadFile, WorkloadKind};
+use super::form::{AcceptedFile, DataServiceFile, KubernetesFile, Step, WorkloadFile, WorkloadKind};
 use super::templates::{Templates, environment, template_error};
 use super::{Binding, Driver};
 use crate::{Certificates, RigError};
@@ -50,6 +50,19 @@ pub struct ClusterRoutes {
     pub data: Workload,
     /// The workload that configures it.
     pub control: Option<Workload>,
+    /// The Service of the data plane: namespace, name, and port for this topology.
+    pub service: Option<DataService>,
+}
+
+/// The Service of a data plane.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DataService {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its port for the topology: that for TLS, or for plain HTTP.
+    pub port: u16,
 }
 
 impl WorkloadKind {
@@ -130,11 +143,19 @@ impl Driver {
                 container: text(&file.container)?,
             })
         };
+        let data = workload(&of.data)?;
+        let port = |of: &DataServiceFile| if certificates.is_some() { of.tls_port } else { Some(of.port) };
+        let service = of.service.as_ref().and_then(|of| Some((of, port(of)?)));
+        let service = service.map(|(of, port)| {
+            let name = templates.text("kubernetes", &of.name)?;
+            Ok::<_, RigError>(DataService { namespace: data.namespace.clone(), name, port })
+        });
         Ok(ClusterRoutes {
             objects: manifests(&of.routes, &templates.file(&of.routes)?)?,
             accepted: of.accepted.clone(),
-            data: workload(&of.data)?,
+            data,
             control: of.control.as_ref().map(workload).transpose()?,
+            service: service.transpose()?,
         })
     }
 }

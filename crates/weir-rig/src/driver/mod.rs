@@ -32,7 +32,7 @@ pub use form::{
     KubernetesFile, OriginFile, OwnKubeApi, Parser, Place, ProcessFile, ReadyFile, RightFile, Serves, Step,
     Subject, VersionFile, WorkloadFile, WorkloadKind,
 };
-pub use kubernetes::{ClusterRoutes, PodBinding, Workload};
+pub use kubernetes::{ClusterRoutes, DataService, PodBinding, Workload};
 pub use locate::{Binary, Programs};
 pub use own::read_configuration;
 pub use publish::{Message, Publication};

@@ -18,51 +18,53 @@ use super::{Binary, Programs, SERVICE_FILE, check_order, misnamed, wrong};
 use crate::certificates::LOCAL_NAMES;
 use crate::{Certificates, Limits, Namespace, ProcessSpec, RigError};
 
-/// A service's file.
+/// A service: a dependency of gateways, such as a message bus. Values marked as templates can use `dir`, `binary`,
+/// `binaries['NAME']`, `set.NAME`, `tls` and the addresses.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ServiceFile {
-    /// What it is, in a few words.
+    /// The service, in a few words.
     pub about: String,
-    /// Its binaries.
+    /// Its programs; with several, each process names its own.
     pub binaries: Vec<BinaryFile>,
-    /// The names of its addresses. Templates find each as `NAME`, `NAME_ip` and `NAME_port`.
+    /// Names of its addresses. Templates have each as `NAME`, `NAME_ip` and `NAME_port`.
     pub addresses: Vec<String>,
-    /// The processes, of the role `service`.
+    /// Its processes, with the role `service`.
     pub processes: Vec<ProcessFile>,
-    /// What a scenario may set in `origin.prepare`, with the defaults.
+    /// Settings that a scenario can change by `origin.prepare`, with their defaults: the data that exists before the
+    /// load.
     #[serde(default)]
     pub settings: BTreeMap<String, Value>,
-    /// What is done to get it running, in order; every step but `nats_publish`.
+    /// What weir does to start it, in order: every step except `nats_publish`.
     pub steps: Vec<Step>,
-    /// What templates of gateways and scenarios find in `services.NAME`, each a template.
+    /// Texts for the templates of drivers, which have them as `services.NAME.OUTPUT`; each is a template.
     #[serde(default)]
     pub outputs: BTreeMap<String, String>,
-    /// How it plays the upstream, where it can.
+    /// How it serves as upstream, if it can (`origin: { service: NAME }` in a scenario).
     pub origin: Option<ServiceOriginFile>,
 }
 
-/// A service that plays the upstream. It speaks TLS.
+/// A service as upstream. It uses TLS, so it needs a step `certificate`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ServiceOriginFile {
-    /// The address that gets requests.
+    /// Address that gets the requests.
     pub on: Place,
     /// Where it counts requests.
     pub counters: Option<CountersFile>,
-    /// How it makes the tokens of `topology.bearer`, where it knows some.
+    /// How weir creates the tokens of `topology.bearer`, if the service checks tokens.
     pub tokens: Option<TokensFile>,
 }
 
-/// Tokens of service accounts of a Kubernetes API: each account has one.
+/// Tokens of service accounts of a Kubernetes API, one per account.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TokensFile {
     /// The API.
     pub api: OwnKubeApi,
-    /// The namespace of the accounts.
+    /// Namespace of the accounts.
     pub namespace: String,
-    /// Their names without the number that follows. Templates find the names of all in `accounts`.
+    /// Prefix of their names; a number follows. Templates have all names in `accounts`.
     pub account: String,
 }
 

@@ -78,7 +78,11 @@ impl JsonSchema for ImageName {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._/:@-]*$" })
+        json_schema!({
+            "description": "The name of a container image, like `nginx:1.29`.",
+            "type": "string",
+            "pattern": "^[A-Za-z0-9][A-Za-z0-9._/:@-]*$"
+        })
     }
 }
 

@@ -7,50 +7,55 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum MetricSet {
-    /// cAdvisor's, as a kubelet has them: CPU, memory, throttling and limits of containers.
+    /// cAdvisor, as kubelets have it: `container_cpu_usage_seconds_total`, `container_memory_working_set_bytes`, user
+    /// and system time, throttling (`container_cpu_cfs_*`), limits (`container_spec_*`) and open files. If some
+    /// series have a `container` label, only those count. The working set includes active file pages.
     #[default]
     Container,
-    /// What client libraries say of their own process: CPU and resident memory.
+    /// Client libraries, such as weir-gateway's own `/metrics`: `process_cpu_seconds_total`,
+    /// `process_resident_memory_bytes` and open files. Resident memory includes file pages.
     Process,
-    /// The node exporter's: a whole machine, for a gateway that has one to itself.
+    /// node exporter, for a gateway with a machine of its own: `node_cpu_seconds_total` without idle, iowait and
+    /// steal; total minus available memory.
     Node,
 }
 
-/// Selectors of series, each like `name{label="value"}`. What one matches is summed.
+/// Selectors of series, each like `edge_cpu_seconds_total{zone="a"}`, without functions: weir needs the scrapes
+/// themselves. It sums the series that match.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Queries {
-    /// CPU time used, a counter in seconds.
+    /// CPU time, a counter in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu: Option<String>,
-    /// Of it in user mode.
+    /// CPU time in user mode, a counter in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_user: Option<String>,
-    /// Of it in the kernel.
+    /// CPU time in the kernel, a counter in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_system: Option<String>,
-    /// Memory in use, bytes.
+    /// Memory in use, in bytes. `container_memory_rss{..}` excludes file pages, and kernel memory too.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<String>,
-    /// Bytes to take away from `memory`, where that is all memory there is.
+    /// Bytes to subtract from `memory`, if that is the total memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_free: Option<String>,
     /// Quota periods, a counter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub periods: Option<String>,
-    /// Quota periods in which it was throttled, a counter.
+    /// Quota periods in which the gateway was throttled, a counter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub periods_throttled: Option<String>,
-    /// Time throttled, a counter in seconds.
+    /// Throttled time, a counter in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub throttled: Option<String>,
-    /// CPU time that it may use in each period.
+    /// CPU time allowed per quota period.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quota: Option<String>,
-    /// The length of such a period, in the unit of `quota`.
+    /// Length of a quota period, in the unit of `quota`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quota_period: Option<String>,
-    /// Memory that it may use, bytes; 0 is no limit.
+    /// Memory limit in bytes; 0 is no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_limit: Option<String>,
     /// Open files.

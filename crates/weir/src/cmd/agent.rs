@@ -16,7 +16,7 @@ pub(crate) struct Args {
     /// Address of the run, as it prints it
     #[arg(long, value_name = "HOST:PORT")]
     join: String,
-    /// The ticket that the run has written
+    /// The ticket that the run has written (weir.ticket); it admits agents to that run only
     #[arg(long, value_name = "FILE")]
     ticket: PathBuf,
     /// Name in the report [default: the name of this host]

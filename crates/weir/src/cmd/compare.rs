@@ -26,12 +26,43 @@ A and B are each one of
   RUN:GATEWAY    one gateway of a run
   FILE.weir      an archive of `weir export`; FILE.weir:GATEWAY is one gateway of it
   FILE[,FILE..]  results of another program, one file per repeat, or a directory of them:
-                 - Locust: FILE_stats.csv
-                 - k6: JSON summary
-                 - Gorouter: CSV with start-time,response-time or timestamp,percentage
+                 - Locust: FILE_stats.csv of --csv; row Aggregated. Locust rounds times to 1 ms,
+                   and from 100 ms on to two digits
+                 - k6: JSON of --summary-export or handleSummary; latency from the actual send;
+                   p99 needs --summary-trend-stats 'avg,med,p(90),p(95),p(99)'
+                 - Gorouter's rig: CSV with start-time,response-time (RFC 3339, seconds) of
+                   throughputramp: throughput from the first start to the last end; a header
+                   within the file begins the next load. CPU: timestamp,percentage of
+                   cpumonitor, after a comma (perf.csv,cpuStats.csv): one column is the whole
+                   host and needs --cores, several are one core each
+                 Every repeat counts, except those with more than 0.1 % failed requests.
 
 Each result of A is compared with the result of B that has the same gateway, load and varied
-fields. If A and B both name a gateway, the two names may differ.
+fields. If A and B both name a gateway, the two names may differ. An existing file takes
+precedence over a run of that name.
+
+Metrics with a verdict by default, and the difference that counts as the same:
+  2%   amplification.ratio
+  5%   cpu
+  10%  throughput, p50, capacity.rate, limits-and-starts.first_200,
+       limits-and-starts.start_memory, per-core.rate, registrations.cpu_ratio,
+       slow-clients.memory_per_client
+  25%  p99, changes.effective_after, recovery.time, silent-connections.p99
+Other metrics for --metric:
+  5%   limits-and-starts.handshakes_per_cpu_s, new-connections.cpu, routes.cpu_ratio
+  10%  mean, added-latency.mean, added-latency.p50, changes.quiet_ratio, failover.p50,
+       failover.throughput, headroom.route_cost, limits-and-starts.configuration_memory,
+       limits-and-starts.memory, limits-and-starts.start_cpu,
+       new-connections.cpu_without_requests, new-connections.handshake_p50,
+       new-connections.per_second, of-direct.share, per-core.efficiency,
+       registrations.cpu_each, registrations.throughput_ratio, routes.capacity_ratio,
+       routes.memory, routes.memory_per_route, slow-clients.memory,
+       slow-clients.memory_alone
+  25%  p66, p75, p80, p90, p95, p98, p99.9, p99.99, added-latency.p99,
+       changes.kind_effective_after, changes.p99_near, failover.errors (shares of at most
+       0.1 % are the same), failover.p99, new-connections.handshake_p99,
+       registrations.p99_during, registrations.p99_ratio, silent-connections.opened_after,
+       slow-clients.p99, slow-clients.p99_alone
 
 Recommended: run both versions as gateways of one scenario:
   gateways:
@@ -43,7 +74,8 @@ separate runs, a change of the host looks like a difference between the versions
 
 Exit codes:
   0  the comparison was made; with --fail-on worse: nothing is worse
-  1  with --fail-on worse: a metric is worse, or B failed and A did not
+  1  with --fail-on worse: a metric is worse; or B failed in every repeat of a load, or did not
+     reach a value (not recovered, no capacity), and A did not fail
   2  wrong use; A and B differ in scenario or limits (--force compares them anyway);
      with --fail-on worse: nothing could be compared
   3  the database or a file cannot be read or written";
@@ -61,11 +93,11 @@ pub(crate) struct Args {
     /// Metric to judge (throughput, cpu, mean, p50, p99.9, ..); may be repeated [default: throughput, cpu, p50, p99]
     #[arg(long = "metric", value_name = "NAME")]
     metrics: Vec<String>,
-    /// Difference that counts as the same, like p99=30%; may be repeated [default: 5% for cpu; 10% for throughput, mean
-    /// and p50; 25% for other latencies]
+    /// Difference that counts as the same, like p99=30%; may be repeated [default: the margins of the scenario of A,
+    /// then 5% for cpu; 10% for throughput, mean and p50; 25% for other latencies]
     #[arg(long = "margin", value_name = "NAME=SHARE")]
     margins: Vec<String>,
-    /// Compare only this load
+    /// Compare only this load, without starts; a file without load names is compared with it
     #[arg(long, value_name = "NAME")]
     load: Option<String>,
     /// Compare even if scenario or limits differ; every output is marked
@@ -86,7 +118,8 @@ pub(crate) struct Args {
     /// Maximum number of repeats of --until
     #[arg(long, value_name = "N", default_value_t = 30, requires = "until")]
     at_most: u32,
-    /// Exit with 1 if a metric is worse, or if B failed and A did not; with 2 if nothing could be compared
+    /// Exit with 1 if a metric is worse, if B failed and A did not, or if no valid repeat of B reached a value that A
+    /// has; with 2 if nothing could be compared: no metric has enough valid repeats for `worse`
     #[arg(long, value_name = "VERDICT", value_enum)]
     fail_on: Option<FailOn>,
     /// Print JSON

@@ -19,10 +19,10 @@ pub(crate) struct Args {
     /// Run: its id, a unique prefix of the id, or `last`
     #[arg(default_value = "last")]
     run: String,
-    /// Format [default: by the file name extension of --out, else weir]
+    /// Format [default: by the ending of --out: .csv is csv and .json is json; else weir]
     #[arg(long, value_enum)]
     format: Option<Format>,
-    /// File to write; `-` is standard output [default: -]
+    /// File to write, whole or not at all; `-` is standard output [default: -]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Overwrite the file if it exists
@@ -34,7 +34,8 @@ pub(crate) struct Args {
     /// Export only this load of the scenario
     #[arg(long, value_name = "NAME")]
     load: Option<String>,
-    /// Export the findings over all repeats instead (failover, recovery, slow clients, ..): csv, json or parquet
+    /// Export the findings over all repeats instead (failover, recovery, slow clients, ..): csv, json or parquet. A row
+    /// for each value; low and high are its 95 % interval, unless `text` calls them bounds, or least and greatest
     #[arg(long, conflicts_with_all = ["cell", "load"])]
     findings: bool,
     #[command(flatten)]
@@ -43,19 +44,28 @@ pub(crate) struct Args {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Format {
-    /// Archive of the whole run, for `weir import`
+    /// Archive of the whole run, for `weir import`: plan, scenario, manifest, cells, series, histograms, verdicts. It
+    /// is gzip over lines of JSON, and binary. Ending: .weir
     Weir,
-    /// One row per load, step and route of each cell
+    /// One row per load, step and route of each cell. Ending: .csv
     Csv,
-    /// The whole run as one document, with histograms and quantiles
+    /// The whole run as one document, with histograms and quantiles. Quantiles of a histogram cover answered requests
+    /// only; those of `record.result` rank unanswered requests last. Ending: .json
     Json,
-    /// The rows of csv, with types
+    /// The rows of csv, with types; binary. Ending: .parquet
     Parquet,
-    /// HdrHistogram log of the latency, one interval per second of each load
+    /// HdrHistogram log 1.3 of the latency: one interval per second of each load, warm-up included, of the requests
+    /// that were answered in it. Values are nanoseconds; the third number of a line is the maximum in ms. The start of
+    /// a cell's first load is the start of the cell. Tags: cell, gateway, repeat, load, phase, axes. Endings: .hlog,
+    /// .hdr
     Hdr,
-    /// k6 end-of-test summary, one line per load
+    /// k6 end-of-test summary, one line per load, times in ms: iteration_duration is the latency from the intended
+    /// start, http_req_duration the service time, http_req_blocked the wait for a connection; http_reqs are requests
+    /// completed, failed or timed out, http_req_failed has the failed ones as `passes`, dropped_iterations were never
+    /// sent, vus are connections. Ending: .json
     K6,
-    /// Locust request statistics
+    /// Locust request statistics, latencies in ms without rounding: a row for each route and one, Aggregated, for each
+    /// load. Requests that were never sent count as failures. Average Content Size is N/A. Ending: .csv
     Locust,
 }
 

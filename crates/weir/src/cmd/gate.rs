@@ -15,6 +15,7 @@ Exit codes:
   4    undecided: too few valid repeats, or too much noise, for an objective or a main result;
        --fail-on worse: nothing could be compared
   130  interrupted; --resume continues
+If several apply, 130 comes before 1, and 1 before 4.
 With --fail-on missed, 4 becomes 0. docs/ci.md has pipelines for both settings.";
 
 /// The exit codes of `weir report`, in its help.

@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 
 use weir_lab::Known;
+use weir_results::Plane;
 use weir_rig::Drivers;
 
 /// The names that a scenario may use, and the CPUs that it may ask for.
@@ -14,11 +15,17 @@ pub(crate) fn known(drivers: &Drivers) -> Known {
         let needed = drivers.needed_by(name).ok()?;
         Some((name.to_owned(), needed.iter().map(|service| service.name().to_owned()).collect()))
     });
+    let in_cluster = drivers.names().into_iter().filter_map(|name| {
+        let of = drivers.driver(name).ok()?.kubernetes()?;
+        let control = of.control.as_ref().map(|_| Plane::Control);
+        Some((name.to_owned(), [Plane::Data].into_iter().chain(control).collect()))
+    });
     Known {
         drivers: owned(names),
         origins: owned(drivers.origins()),
         services: owned(drivers.service_origins()),
         needs: needs.collect(),
+        in_cluster: in_cluster.collect(),
         cpus: weir_rig::usable_cpus().len().max(1),
         namespaces,
     }

@@ -15,10 +15,12 @@ pub(crate) mod import;
 pub(crate) mod k8s;
 pub(crate) mod known;
 pub(crate) mod load;
+pub(crate) mod man;
 pub(crate) mod origin;
 pub(crate) mod output;
 #[cfg(feature = "nats")]
 pub(crate) mod publish;
+pub(crate) mod reference;
 pub(crate) mod render;
 pub(crate) mod report;
 pub(crate) mod run;

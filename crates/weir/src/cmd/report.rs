@@ -48,7 +48,7 @@ pub(crate) struct Args {
 /// A format of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Format {
-    /// Tables on standard output
+    /// Tables on standard output; without a terminal, 110 columns wide, or COLUMNS
     Terminal,
     /// report.html, which opens offline, with a page per cell in cells/
     Html,
@@ -56,7 +56,8 @@ pub(crate) enum Format {
     Md,
     /// cells.csv
     Csv,
-    /// junit.xml: the objectives as tests, for CI
+    /// junit.xml: the objectives as tests, for CI. A suite is a gateway, a test is one limit at one load; skipped means
+    /// undecided, error means that the cell failed
     Junit,
 }
 

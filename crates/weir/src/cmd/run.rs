@@ -71,19 +71,21 @@ pub(crate) struct Args {
     /// first gateway; GATEWAY=SHARE names another, like nginx=10%
     #[arg(long, value_name = "SHARE", conflicts_with = "resume")]
     control: Option<String>,
-    /// Agents that generate the load together: local:N or netns:N on this host; on other machines, ssh:HOST,HOST starts
-    /// them and agents:N waits for them. Or the place of the whole run: k8s or k8s:CONTEXT is a Kubernetes cluster
+    /// Agents that generate the load together: local:N or netns:N on this host; ssh:HOST,HOST starts them on other
+    /// machines (two on a host named twice), and agents:N expects agents that you start. k8s or k8s:CONTEXT runs
+    /// everything in a Kubernetes cluster
     #[arg(long, value_name = "PLACE")]
     on: Option<On>,
     #[command(flatten)]
     cluster: ClusterArgs,
-    /// With agents:N and ssh: where they join
+    /// With agents:N and ssh: address at which agents join; samplers and the upstream's agent use the ports after it.
+    /// With ssh, 0.0.0.0 stands for the address from which ssh reached the host
     #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:7400")]
     listen: SocketAddr,
-    /// With agents:N: the file that lets them join
+    /// With agents:N: file that agents need to join this run, which waits up to five minutes for them
     #[arg(long, value_name = "FILE", default_value = "weir.ticket")]
     ticket: PathBuf,
-    /// Print what would be measured, in which order, and for how long; run nothing
+    /// Print the cells in their order and how long they take; run nothing
     #[arg(long)]
     plan: bool,
     #[command(flatten)]
@@ -94,14 +96,14 @@ pub(crate) struct Args {
     /// Write the objectives as JUnit tests, for CI
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
-    /// Resume an interrupted run, or add --repeats to a finished one: its id, a prefix of the id, or `last`
+    /// Resume an interrupted run, or add --repeats to a finished one: its ID, a prefix of the ID, or `last`
     #[arg(long, value_name = "RUN")]
     resume: Option<String>,
-    /// Add repeats until the results are certain enough: the interval of each main value reaches no farther from the mean
-    /// than 5 % (CPU per request) or 10 % (throughput, p50); METRIC=SHARE changes a tolerance or adds one, like p99=25%
+    /// Add repeats until the interval of each main value is narrow enough: within 5 % of its mean (CPU per request) or
+    /// 10 % (throughput, p50). METRIC=SHARE changes a tolerance or adds one, like p99=25%
     #[arg(long, value_name = "METRIC=SHARE,..", num_args = 0..=1, default_missing_value = "default")]
     until: Option<Until>,
-    /// Maximum number of repeats of --until
+    /// Maximum number of repeats of --until, which also stops after 6 repeats if none is valid
     #[arg(long, value_name = "N", default_value_t = 30, requires = "until")]
     at_most: u32,
     /// Additional driver directory: one driver, or one directory per driver; may be repeated
@@ -121,7 +123,7 @@ pub(crate) struct Args {
     /// Outcomes that fail the run, separated by commas [default: undecided]
     #[arg(long, value_name = "OUTCOME", value_enum, value_delimiter = ',')]
     fail_on: Vec<FailOn>,
-    /// Print one JSON document (run, cells, summary, comparison); progress goes to standard error
+    /// Print one JSON document (run, cells, summary, comparison); progress is on standard error
     #[arg(long)]
     json: bool,
     #[command(flatten)]

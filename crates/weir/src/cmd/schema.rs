@@ -32,13 +32,13 @@ enum Document {
 /// A run and its cells.
 #[derive(JsonSchema)]
 #[allow(dead_code)]
-struct Results {
+pub(crate) struct Results {
     /// The run.
     run: Run,
     /// Its finished cells, in the order of its plan.
     cells: Vec<Cell>,
-    /// What they say together.
-    summary: serde_json::Value,
+    /// Results over all repeats: load points, findings and comparisons, as the report shows them.
+    summary: serde_json::Map<String, serde_json::Value>,
 }
 
 /// Prints the schema to standard output.

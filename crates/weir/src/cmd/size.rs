@@ -30,7 +30,8 @@ pub(crate) struct Args {
     /// Total request rate of all instances, like 10000/s
     #[arg(long, value_name = "RATE", allow_hyphen_values = true)]
     rate: Rate,
-    /// Objective, like 'p99<20ms' or 'errors<0.1%'; may be repeated [default: the objective of the run]
+    /// Objective, like 'p99<20ms' or 'errors<0.1%': mean, p50 to p99.99, max, errors; may be repeated, or several with
+    /// commas [default: the objective of the run]
     #[arg(long = "objective", value_name = "BOUND")]
     objectives: Vec<String>,
     /// Maximum CPU use of an instance, as share of its CPU limit, like 65%
@@ -39,10 +40,11 @@ pub(crate) struct Args {
     /// Spare instances to add
     #[arg(long, value_name = "N", default_value_t = 0, allow_hyphen_values = true)]
     spare: u32,
-    /// Price per instance and hour (0.17/h), or per core of the CPU limit (0.05/core/h)
+    /// Price per instance and hour (0.17/h), or per core of the CPU limit (0.05/core/h), which compares limits fairly.
+    /// A month has 730 hours
     #[arg(long, value_name = "PRICE", allow_hyphen_values = true)]
     price: Option<HourlyPrice>,
-    /// Growth of the request rate per year, like 30%/y
+    /// Growth of the request rate per year, like 30%/y; adds the instances needed in 12 and 24 months, compounded
     #[arg(long, value_name = "GROWTH", allow_hyphen_values = true)]
     growth: Option<Growth>,
     /// If no load reached --max-cpu, estimate from CPU time per request; the result is marked

@@ -10,38 +10,42 @@ use crate::model::forms::is_token;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Balance {
-    /// Endpoints in turn, by weight.
+    /// Endpoints in turn, by weight, per worker.
     #[default]
     RoundRobin,
-    /// Of two random endpoints, the one with fewer in-flight requests.
+    /// Of two endpoints drawn by weight, the one with fewer in-flight requests per weight, over all workers and routes.
     LeastRequests,
-    /// A random endpoint.
+    /// A random endpoint, by weight.
     Random,
-    /// Requests with the same key go to the same endpoint, as long as it is there.
+    /// Requests with the same key go to the same endpoint, as long as it is there; requests without one to a random
+    /// endpoint. A Maglev table with at least 100 entries per endpoint (at least 1,021; 4 bytes each).
     Hash(HashKey),
     /// A client stays with the endpoint that it was given first.
     Sticky(Sticky),
 }
 
-/// What requests are told apart by.
+/// The key of a request: requests with the same key go to the same endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HashKey {
-    /// The first field of this name.
+    /// The first header of this name.
     Header(String),
     /// The cookie of this name.
     Cookie(String),
-    /// The client's IP address, as far as a PROXY header or `forwarding.trusted_hops` tells it.
+    /// The client's IP address, from the PROXY header or by `forwarding.trusted_hops` if configured. TLS passthrough
+    /// always uses it.
     ClientAddress,
 }
 
-/// Sticky sessions by cookie.
+/// Sticky sessions by cookie. A client with the cookie keeps its endpoint while it is listed and not out; others get
+/// the next endpoint in turn. The value is a hash of the endpoint's address, 16 hexadecimal digits, with `Path=/;
+/// HttpOnly; SameSite=Lax`, over TLS also `Secure`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Sticky {
     /// Name of the cookie that the gateway sets.
     pub cookie: String,
-    /// Lifetime of the cookie. Default: until the browser session ends.
+    /// Lifetime of the cookie, in whole seconds. Default: until the browser session ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_age: Option<Time>,
 }

@@ -50,7 +50,8 @@ pub struct Member {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Weighted {
-    /// IP address or host name with a port, or `unix:` and the path of a Unix socket.
+    /// IP address or host name with a port, or `unix:` and the absolute path of a Unix socket, at most 107 bytes. Each
+    /// address of a name is an endpoint with this weight.
     #[schemars(with = "String", regex(pattern = ENDPOINT))]
     address: EndpointAddress,
     /// Its share is this weight divided by the sum of all weights, 0 to 1,000,000. With 0 it gets only requests of

@@ -13,7 +13,8 @@ use crate::path::check_path_of;
 /// The time window of an error rate. A tenth of it is at least the resolution of the workers' clock.
 const WINDOW: std::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3600);
 
-/// Active health checks of each endpoint.
+/// Active health checks of each endpoint, each over a connection of its own, at most 64 at the same time. The first one
+/// starts when the configuration takes effect; until checks fail, an endpoint is healthy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct HealthCheck {
@@ -24,7 +25,7 @@ pub struct HealthCheck {
     /// Host header of the check. Default: the address of the endpoint, or `localhost` for a Unix socket.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// Time between two checks, varied randomly by up to 10 %.
+    /// Time between the end of a check and the next one, varied randomly by up to 10 %.
     pub interval: Time,
     /// Time limit of one check, from connecting to the response headers.
     pub timeout: Time,
@@ -38,15 +39,19 @@ pub struct HealthCheck {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Ejection {
-    /// Number of errors in a row that eject an endpoint. 0 turns this off and requires `share`.
+    /// Number of errors in a row that eject an endpoint: failed, broken or stalled connections, malformed responses,
+    /// and the statuses 502, 503 and 504. A reused connection that turns out closed does not count, nor do errors of
+    /// clients. 0 turns this off and requires `share`.
     pub errors: u32,
     /// Error rate that ejects an endpoint.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(example = json!({ "errors": "50%" }))]
     pub share: Option<ErrorShare>,
-    /// Duration of the first ejection. The next lasts twice as long, then three times, up to ten times.
+    /// Duration of the first ejection. The next lasts twice as long, then three times, up to ten times. It starts again
+    /// after ten times this duration without an ejection.
     pub time: Time,
-    /// Maximum share of endpoints that can be ejected; endpoints that failed health checks count too.
+    /// Maximum share of endpoints that can be ejected, rounded down: at 50 %, a single endpoint is never ejected.
+    /// Endpoints that failed health checks count too.
     pub most: Share,
 }
 
@@ -54,7 +59,8 @@ pub struct Ejection {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ErrorShare {
-    /// Share of failed requests, more than 0 %; checked after each error.
+    /// Share of failed requests, more than 0 %; checked after each error. All workers count together, and a returning
+    /// endpoint starts without errors.
     #[schemars(example = "50%")]
     pub errors: Share,
     /// Time window of the error rate, 1s to 1h. It can be up to 10 % shorter.

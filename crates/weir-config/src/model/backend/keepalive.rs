@@ -6,8 +6,8 @@ use weir_document::{Problem, Time};
 
 use crate::model::bounds::check_time;
 
-/// Limits on the lifetime of a connection. Each limit is reduced randomly by up to 10 %, so that connections do not
-/// all close at once.
+/// Limits on the lifetime of a connection. Each limit is reduced randomly by up to 10 %, so that connections do not all
+/// close at once. A connection closes between requests, never during one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Keepalive {

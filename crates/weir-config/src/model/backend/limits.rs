@@ -9,14 +9,17 @@ use weir_document::{Problem, Share};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct BackendLimits {
-    /// Maximum number of connections. Default: `limits.upstream_connections` of the gateway.
+    /// Maximum number of connections, including idle ones. At the limit, the gateway closes an idle one, of any
+    /// endpoint and worker, for a request that needs a connection. Default: `limits.upstream_connections` of the
+    /// gateway.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connections: Option<u32>,
     /// Maximum number of pending requests, which wait for `connections` or `requests`, or for a new connection. With
     /// 0, requests wait only for idle connections to be released and for new connections, without a limit.
     #[schemars(extend("x-unit" = "requests"))]
     pub pending: u32,
-    /// Maximum number of in-flight requests. Default: no limit.
+    /// Maximum number of in-flight requests, from complete request headers to the end of the response; tunnels to their
+    /// end. Default: no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requests: Option<u32>,
     /// Maximum number of in-flight retries, as a share of in-flight requests. Three are always allowed.

@@ -11,7 +11,7 @@ use crate::model::bounds::check_time;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct BackendTimeouts {
-    /// Time to connect, and the same again for the TLS handshake.
+    /// Time to connect, and the same again for the TLS handshake. Then the next endpoint is tried.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connect: Option<Time>,
     /// Time from the complete request to the response headers.
@@ -20,7 +20,8 @@ pub struct BackendTimeouts {
     /// Idle time of a connection between two requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle: Option<Time>,
-    /// Maximum time of a request in the queue (`limits.pending`). Default: `connect`.
+    /// Maximum time of a request in the queue (`limits.pending`), then 503. It also limits the wait for an idle
+    /// connection to close. Default: `connect`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pending: Option<Time>,
 }

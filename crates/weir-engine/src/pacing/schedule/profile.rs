@@ -1,4 +1,4 @@
-//! The rate of a schedule over time: constant, growing or shrinking linearly, with bursts.
+//! The rate of a schedule over time: constant or linear, with bursts.
 //!
 //! ```text
 //!   rate                                   burst
@@ -15,9 +15,9 @@ use weir_document::Burst;
 
 use crate::spec::{LoadSpec, ModelSpec};
 
-/// The due time of an arrival that never comes: later than any load, and without overflow when added to a clock.
+/// The due time of an arrival that never happens: later than any load, without overflow when added to a clock.
 pub const NEVER_NS: u64 = u64::MAX / 4;
-/// The longest load with a changing rate that is walked: a week of warm-up and a week of sustained phase.
+/// The longest load with a changing rate: a week of warm-up and a week of sustained phase.
 const HORIZON_NS: u64 = 14 * 24 * 3_600 * 1_000_000_000;
 
 /// The rate of a schedule as a function of the time since the load's start.
@@ -26,7 +26,7 @@ pub struct Profile {
     rate_per_s: f64,
     ramp: Option<Ramp>,
     burst: Option<Burst>,
-    /// Arrivals due later than this are never due, so that walks end.
+    /// Arrivals due after this time never happen, so that iterations end.
     horizon_ns: u64,
 }
 
@@ -38,7 +38,7 @@ struct Ramp {
     to_per_s: f64,
 }
 
-/// A stretch of time in which the rate is linear.
+/// A period in which the rate is linear.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Piece {
     start_ns: u64,
@@ -64,8 +64,8 @@ impl From<&Profile> for Profile {
 }
 
 impl Profile {
-    /// The rate of a load without steps; `None` in closed loop. A ramp takes the sustained phase, and its first rate
-    /// is that of the warm-up.
+    /// The rate of a load without steps; `None` in closed loop. A ramp spans the sustained phase. The warm-up has its
+    /// first rate.
     pub fn of(spec: &LoadSpec) -> Option<Self> {
         let ModelSpec::Open { rate_per_s, rate_to_per_s, burst, .. } = spec.model else { return None };
         let mut profile = Self::from(rate_per_s);
@@ -79,7 +79,7 @@ impl Profile {
         Some(profile)
     }
 
-    /// Adds a rate that changes to `to_per_s` within `length_ns` from `from_ns` on, and then stays.
+    /// Adds a ramp to `to_per_s` within `length_ns` from `from_ns`; the rate then stays.
     pub fn ramp(mut self, to_per_s: f64, from_ns: u64, length_ns: u64) -> Self {
         self.ramp = Some(Ramp { from_ns, length_ns: length_ns.max(1), to_per_s });
         self
@@ -102,9 +102,9 @@ impl Profile {
         self.piece(0, 0.0)
     }
 
-    /// When the mean schedule has produced `mass` arrivals; `piece` is where the previous call ended.
+    /// The time at which the mean schedule has produced `mass` arrivals; `piece` is the result of the previous call.
     ///
-    /// The borders of pieces do not depend on the calls, so all walks agree to the last digit.
+    /// The boundaries of pieces do not depend on the calls, so all iterators agree exactly.
     pub(super) fn due_ns(&self, piece: &mut Piece, mass: f64) -> u64 {
         while mass > piece.end_mass() && piece.end_ns < NEVER_NS {
             if piece.end_ns > self.horizon_ns {
@@ -124,7 +124,7 @@ impl Profile {
         piece.mass_at(until_ns)
     }
 
-    /// The piece from `start_ns` on.
+    /// The piece that starts at `start_ns`.
     fn piece(&self, start_ns: u64, before: f64) -> Piece {
         let (end_ns, rate_per_s, slope) = self.line(start_ns);
         let mut piece = Piece { start_ns, end_ns, before, rate_per_s, slope };
@@ -133,7 +133,7 @@ impl Profile {
             let into_ns = start_ns % every_ns;
             let cycle_ns = start_ns - into_ns;
             if into_ns < length_ns {
-                // A bend within a burst is found again at the burst's end.
+                // A bend within a burst is handled again at the end of the burst.
                 piece.end_ns = cycle_ns + length_ns;
                 (piece.rate_per_s, piece.slope) = (burst.rate.0, 0.0);
             } else {
@@ -164,7 +164,7 @@ impl Piece {
         self.mass_at(self.end_ns)
     }
 
-    /// Arrivals of the mean schedule before a time of this piece.
+    /// Arrivals of the mean schedule before a time in this piece.
     fn mass_at(&self, at_ns: u64) -> f64 {
         let length_s = at_ns.saturating_sub(self.start_ns) as f64 / 1e9;
         self.before + (self.rate_per_s + self.slope * length_s / 2.0) * length_s
@@ -178,7 +178,7 @@ impl Piece {
         }
         let root = (self.rate_per_s * self.rate_per_s + 2.0 * self.slope * behind).max(0.0).sqrt();
         let at_s = 2.0 * behind / (self.rate_per_s + root);
-        // 0 / 0, and an arrival beyond a rate of zero, is never due.
+        // 0 / 0, and an arrival after the rate reached zero, never happens.
         if at_s.is_finite() { (self.start_ns + (at_s * 1e9) as u64).min(self.end_ns) } else { NEVER_NS }
     }
 }

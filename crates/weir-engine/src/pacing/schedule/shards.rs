@@ -1,18 +1,18 @@
-//! Whether the arrivals of several machines are together those of one.
+//! Tests whether the arrivals of several machines together equal those of one machine.
 
 use super::spacing::{
     CRITICAL_1_PERCENT, MS, S, against_exponential, dispersion, due_until, gaps, integrated_bursts, poisson,
 };
 use super::*;
 
-/// Differences of clocks between one machine and the next.
+/// Clock differences between one machine and the next.
 const SKEWS_NS: [u64; 2] = [0, 20 * MS];
 
 fn shards(of: u32) -> impl Iterator<Item = ShardSpec> {
     (0..of).map(move |index| ShardSpec { index, of })
 }
 
-/// The arrivals of all machines, each of whose clocks is `skew_ns` behind the one before, while all of them run.
+/// The arrivals of all machines while all of them run. Each clock is `skew_ns` behind the one before.
 fn union(of_shard: impl Fn(ShardSpec) -> Vec<u64>, of: u32, skew_ns: u64, until_ns: u64) -> Vec<u64> {
     let begun_ns = u64::from(of - 1) * skew_ns;
     let late_ns = |shard: ShardSpec| u64::from(shard.index) * skew_ns;
@@ -30,7 +30,7 @@ fn due_of_shard(schedule: Schedule, until_ns: u64) -> impl Fn(ShardSpec) -> Vec<
 }
 
 #[test]
-fn the_arrivals_of_four_machines_are_exponential_however_their_clocks_differ() {
+fn arrivals_of_four_machines_are_exponential_at_any_clock_skew() {
     for (seed, rate_per_s) in [(1, 5_000.0), (2, 20_000.0), (3, 333.3), (99, 100_000.0)] {
         let until_ns = (50_000.0 / rate_per_s * 1e9) as u64;
         for skew_ns in SKEWS_NS {
@@ -41,7 +41,7 @@ fn the_arrivals_of_four_machines_are_exponential_however_their_clocks_differ() {
             let expected = rate_per_s * length_ns as f64 / 1e9;
             assert!((all.len() as f64 - expected).abs() < 4.0 * expected.sqrt(), "{} arrivals", all.len());
             for windows in [100_u32, 1_000] {
-                // As in `workers_together_are_one_poisson_process_without_bursts`: four standard errors.
+                // Four standard errors, as in `workers_together_are_one_poisson_process_without_bursts`.
                 let allowed = 4.0 * (2.0 / f64::from(windows)).sqrt();
                 let found = dispersion(&all, length_ns / u64::from(windows), length_ns);
                 assert!((found - 1.0).abs() < allowed, "seed {seed}, {windows} windows: {found}");
@@ -51,21 +51,21 @@ fn the_arrivals_of_four_machines_are_exponential_however_their_clocks_differ() {
 }
 
 #[test]
-fn as_many_loads_are_rejected_as_the_level_of_the_test_says() {
+fn the_rejection_rate_matches_the_level_of_the_test() {
     for skew_ns in SKEWS_NS {
         let rejected = (0..200).filter(|&seed| {
             let all = union(due_of_shard(poisson(seed, 5_000.0), S / 2), 4, skew_ns, S / 2);
             against_exponential(gaps(&all, 5_000.0), 1) > CRITICAL_1_PERCENT
         });
-        // Two are expected; more than eight have a probability of less than 0.03 %.
+        // Two rejections are expected; more than eight have a probability of less than 0.03 %.
         let rejected = rejected.count();
         assert!(rejected <= 8, "{rejected} of 200 loads with clocks {skew_ns} ns apart");
     }
 }
 
 #[test]
-fn indices_dealt_out_to_machines_are_poisson_on_one_clock_only() {
-    // What shards must not do: each machine has every fourth arrival of one schedule.
+fn indices_split_over_machines_are_poisson_only_on_one_clock() {
+    // The wrong way to shard: each machine has every fourth arrival of one schedule.
     let (rate_per_s, until_ns) = (5_000.0, 20 * S);
     let dealt = |shard: ShardSpec| {
         due_until(&poisson(1, rate_per_s), u64::from(shard.index), u64::from(shard.of), until_ns)
@@ -79,19 +79,19 @@ fn indices_dealt_out_to_machines_are_poisson_on_one_clock_only() {
 }
 
 #[test]
-fn bursts_of_four_machines_mapped_back_are_exponential() {
+fn bursts_of_four_machines_are_exponential_after_mapping_back() {
     let profile = Profile::from(1_000.0).bursts("9000/s:200ms/1s".parse().unwrap());
     for seed in 1..5 {
         let all = union(due_of_shard(poisson(seed, profile), 10 * S), 4, 0, 10 * S);
         let back: Vec<f64> = all.iter().map(|&ns| integrated_bursts(ns as f64 / 1e9)).collect();
-        // Two machines may send in the same nanosecond, whose gap stands for half of one at 1,000/s.
+        // Two machines may send in the same nanosecond; half of a nanosecond at 1,000/s replaces that gap.
         let a2 = against_exponential(back.windows(2).map(|pair| (pair[1] - pair[0]).max(5e-7)), 1);
         assert!(a2 < CRITICAL_1_PERCENT, "seed {seed}: {a2}");
     }
 }
 
 #[test]
-fn evenly_spaced_arrivals_are_dealt_out_to_the_digit() {
+fn evenly_spaced_arrivals_are_split_exactly() {
     let burst = "30000/s:3ms/10ms".parse().unwrap();
     let bent = Profile::from(500.0).ramp(4_000.0, 50 * MS, 300 * MS).bursts(burst);
     for profile in [Profile::from(8_000.0), bent] {
@@ -111,7 +111,7 @@ fn evenly_spaced_arrivals_are_dealt_out_to_the_digit() {
 }
 
 #[test]
-fn workers_share_the_schedule_of_their_machine_to_the_digit() {
+fn workers_share_the_schedule_of_their_machine_exactly() {
     for spacing in [Spacing::Poisson, Spacing::Even] {
         let schedule = Schedule::new(7, 20_000.0, spacing).of_shard(ShardSpec { index: 2, of: 3 });
         let alone = due_until(&schedule, 0, 1, S / 10);
@@ -123,7 +123,7 @@ fn workers_share_the_schedule_of_their_machine_to_the_digit() {
 }
 
 #[test]
-fn the_only_machine_of_a_load_has_its_schedule() {
+fn the_only_machine_of_a_load_has_the_whole_schedule() {
     for spacing in [Spacing::Poisson, Spacing::Even] {
         let schedule = Schedule::new(3, 1_234.5, spacing);
         assert_eq!(schedule.of_shard(ShardSpec::WHOLE), schedule);

@@ -1,19 +1,19 @@
-//! Whether arrivals are what they are said to be: Anderson-Darling on their gaps, dispersion of their counts.
+//! Statistical tests of arrivals: Anderson-Darling on their gaps, dispersion of their counts.
 //!
-//! Seeds are fixed, so each of these holds or does not; that the tests can fail is shown on arrivals that are wrong in
-//! the ways in which load generators are.
+//! Seeds are fixed, so results are reproducible. Arrivals with typical errors of load generators show that the tests
+//! can fail.
 
 use super::*;
 
-/// One in a hundred right samples lies above this, where the distribution is fully known, for five values or more
-/// (Stephens, "EDF statistics for goodness of fit and some comparisons", JASA 69 (1974), table 1, case 0).
+/// Critical value at 1 %, for a fully specified distribution and at least five values (Stephens, "EDF statistics for
+/// goodness of fit and some comparisons", JASA 69 (1974), table 1, case 0).
 pub(super) const CRITICAL_1_PERCENT: f64 = 3.857;
 
 pub(super) const MS: u64 = 1_000_000;
 pub(super) const S: u64 = 1_000_000_000;
 
-/// Anderson and Darling's A^2 of values that are to be uniform from 0 to 1: the squared distance of distributions, with
-/// the weight on both tails.
+/// The Anderson-Darling statistic A^2 of values against the uniform distribution from 0 to 1. It is the squared
+/// distance of the distributions, weighted toward both tails.
 fn anderson_darling(mut uniform: Vec<f64>) -> f64 {
     uniform.sort_by(f64::total_cmp);
     let n = uniform.len();
@@ -22,7 +22,7 @@ fn anderson_darling(mut uniform: Vec<f64>) -> f64 {
     -(n as f64) - sum / n as f64
 }
 
-/// A^2 of gaps, in mean gaps of one arrival, against sums of `shape` exponential ones.
+/// A^2 of gaps, in mean gaps of one arrival, against sums of `shape` exponential gaps.
 pub(super) fn against_exponential(gaps: impl Iterator<Item = f64>, shape: u32) -> f64 {
     let below = |gap: f64| {
         let mut term = 1.0;
@@ -47,7 +47,7 @@ pub(super) fn due_until(schedule: &Schedule, worker: u64, workers: u64, until_ns
 }
 
 pub(super) fn gaps(due_ns: &[u64], rate_per_s: f64) -> impl Iterator<Item = f64> {
-    // Times are whole nanoseconds, so a gap of 0 stands for what lies below one.
+    // Times are whole nanoseconds, so a gap of 0 represents one below a nanosecond.
     due_ns.windows(2).map(move |pair| ((pair[1] - pair[0]) as f64).max(0.5) * rate_per_s / 1e9)
 }
 
@@ -76,8 +76,8 @@ pub(super) fn integrated_bursts(s: f64) -> f64 {
 }
 
 #[test]
-fn the_statistic_is_the_published_one() {
-    // By hand: uniform (0.5) alone is -1 - 2 ln 0.5; the middle of each third is far from any doubt.
+fn the_statistic_matches_the_published_one() {
+    // Computed by hand: uniform (0.5) is -1 - 2 ln 0.5; the middles of thirds are far below the critical value.
     assert!((anderson_darling(vec![0.5]) - (-1.0 - 2.0 * 0.5f64.ln())).abs() < 1e-12);
     assert!(anderson_darling((0..1_000).map(|i| (f64::from(i) + 0.5) / 1_000.0).collect()) < 0.02);
     assert!(anderson_darling(vec![0.0, 0.5]) > 1e9, "an impossible value is rejected for sure");
@@ -93,7 +93,7 @@ fn gaps_of_the_schedule_are_exponential() {
 }
 
 #[test]
-fn shares_of_workers_are_sums_of_as_many_exponential_gaps() {
+fn shares_of_workers_are_sums_of_exponential_gaps() {
     let schedule = poisson(5, 20_000.0);
     for workers in [2, 3, 8] {
         for worker in 0..workers {
@@ -107,8 +107,8 @@ fn shares_of_workers_are_sums_of_as_many_exponential_gaps() {
 }
 
 #[test]
-fn ramps_and_bursts_mapped_back_are_exponential() {
-    // Integrated rates, by other means than the schedule's own: areas of trapezoids.
+fn ramps_and_bursts_are_exponential_after_mapping_back() {
+    // Integrated rates, computed independently of the schedule as areas of trapezoids.
     let up = |s: f64| if s < 1.0 { 1_000.0 * s } else { 1_000.0 * s + 9_000.0 * (s - 1.0).powi(2) / 8.0 };
     let down = |s: f64| 8_000.0 * s - 1_000.0 * s * s;
     let burst = "9000/s:200ms/1s".parse().unwrap();
@@ -129,7 +129,8 @@ fn ramps_and_bursts_mapped_back_are_exponential() {
             let even = due_until(&Schedule::new(seed, profile, Spacing::Even), 0, 1, until_ns);
             for (index, ns) in even.iter().enumerate() {
                 let mass = integrated(*ns as f64 / 1e9);
-                // A nanosecond is a hundred-thousandth of the densest gap; near a rate of zero it is nothing.
+                // The tolerance is a nanosecond: a hundred-thousandth of the densest gap, and nothing near a rate of
+                // zero.
                 assert!((mass - index as f64).abs() < 2e-5, "arrival {index} at {ns}: {mass}");
             }
             assert!((even.len() as f64 - expected).abs() <= 1.0, "{} of {expected}", even.len());
@@ -146,16 +147,16 @@ fn wrong_arrivals_are_rejected() {
         assert!(a2 > CRITICAL_1_PERCENT, "{name}: {a2}");
     };
     rejected("even", &due_until(&Schedule::new(1, rate_per_s, Spacing::Even), 0, 1, 2 * S));
-    // A runtime's millisecond timer sends what has come due once a millisecond, in one go.
+    // A millisecond timer sends all due requests in one batch per millisecond.
     let batched: Vec<u64> = right.iter().map(|ns| ns.div_ceil(MS) * MS).collect();
     rejected("once a millisecond", &batched);
-    // The same, with each of a batch sent 4 us after the other.
+    // The same, with 4 us between the requests of a batch.
     let mut spread = batched;
     for at in 1..spread.len() {
         spread[at] = spread[at].max(spread[at - 1] + 4_000);
     }
     rejected("once a millisecond, 4 us apart", &spread);
-    // As many on the mean, 3 % slower and then faster.
+    // The same mean rate, first 3 % slower and then faster.
     let drifting: Vec<u64> = right.iter().map(|&ns| ns + (ns as f64 * 0.1) as u64).collect();
     rejected("a tenth too slow", &drifting);
 }
@@ -170,20 +171,20 @@ fn workers_together_are_one_poisson_process_without_bursts() {
         together.sort_unstable();
         assert_eq!(together, due_until(&schedule, 0, 1, until_ns), "{workers} workers");
         for window_ns in [MS / 5, MS, 10 * MS] {
-            // (n - 1) x dispersion is chi-squared with n - 1 degrees of freedom: four standard errors.
+            // (n - 1) x dispersion is chi-squared with n - 1 degrees of freedom; the limit is four standard errors.
             let allowed = 4.0 * (2.0 * window_ns as f64 / until_ns as f64).sqrt();
             let found = dispersion(&together, window_ns, until_ns);
             assert!((found - 1.0).abs() < allowed, "{workers} workers, {window_ns} ns: {found}");
         }
     }
-    // N clocks that start together send N at once: what one schedule for all avoids.
+    // N clocks that start together send N requests at once; one schedule for all avoids that.
     let clock = due_until(&Schedule::new(1, rate_per_s / 32.0, Spacing::Even), 0, 1, until_ns);
     let clocks: Vec<u64> = clock.iter().flat_map(|&ns| [ns; 32]).collect();
     assert!(dispersion(&clocks, MS / 5, until_ns) > 20.0);
 }
 
 #[test]
-fn workers_share_a_bent_schedule_to_the_digit() {
+fn workers_share_a_ramp_with_bursts_exactly() {
     let burst = "30000/s:3ms/10ms".parse().unwrap();
     let profile = Profile::from(500.0).ramp(4_000.0, 50 * MS, 300 * MS).bursts(burst);
     for spacing in [Spacing::Poisson, Spacing::Even] {
@@ -201,7 +202,7 @@ fn workers_share_a_bent_schedule_to_the_digit() {
 }
 
 #[test]
-fn a_rate_that_has_come_to_zero_is_never_due_again() {
+fn no_arrival_is_due_after_the_rate_reaches_zero() {
     for spacing in [Spacing::Poisson, Spacing::Even] {
         let schedule = Schedule::new(1, Profile::from(100.0).ramp(0.0, 0, S), spacing);
         let mut arrivals = schedule.arrivals(0, 1);

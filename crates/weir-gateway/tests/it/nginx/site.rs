@@ -1,4 +1,5 @@
-//! The example of the guide, run: origins that tell what they got, nginx and weir-gateway in front of them, a client.
+//! The example of the guide from nginx, run: origins that report what they got, nginx and weir-gateway in front of them,
+//! a client.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read, Write};
@@ -18,7 +19,9 @@ use crate::operations::program;
 use crate::process::{Gateway, peer};
 use crate::tls::Authority;
 
-const GUIDE: &str = include_str!("../../../../../docs/nginx-to-weir-gateway.md");
+/// The two configurations that the guide links and quotes.
+pub(super) const OF_NGINX: &str = include_str!("../../../../../docs/examples/nginx.conf");
+pub(super) const OF_WEIR: &str = include_str!("../../../../../docs/examples/nginx-to-weir-gateway.yaml");
 
 /// Endpoints of the example, with their backend and their number in it; none listens at those without.
 const ENDPOINTS: [(&str, Option<(&str, u8)>); 7] = [
@@ -147,7 +150,7 @@ impl Nginx {
             ("/var/log/nginx/".to_owned(), format!("{at}/")),
             ("http {\n".to_owned(), format!("http {{\n{temporary}")),
         ];
-        let text = replaced(block("nginx"), &[&own[..], same].concat());
+        let text = replaced(OF_NGINX, &[&own[..], same].concat());
         std::fs::write(dir.path().join("nginx.conf"), text).expect("a file");
         Nginx::run(dir, ports.secure)
     }
@@ -225,12 +228,6 @@ fn is_whole(bytes: &[u8]) -> bool {
     length.is_some_and(|length| length > 0 && body.len() >= length)
 }
 
-/// The first block of the guide in this language.
-fn block(language: &str) -> &'static str {
-    let (_, rest) = GUIDE.split_once(&format!("```{language}\n")).expect("a block");
-    rest.split_once("```").expect("its end").0
-}
-
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("a temporary folder")
 }
@@ -238,7 +235,7 @@ fn folder() -> tempfile::TempDir {
 /// With the addresses and paths of here; each stands in the text.
 fn replaced(text: &str, replacements: &[(String, String)]) -> String {
     replacements.iter().fold(text.to_owned(), |text, (from, to)| {
-        assert!(text.contains(from), "the guide has no {from:?}");
+        assert!(text.contains(from), "the example has no {from:?}");
         text.replace(from, to)
     })
 }
@@ -250,7 +247,7 @@ fn weir(same: &[(String, String)], ports: Ports) -> Gateway {
         ("0.0.0.0:443".to_owned(), ports.secure.to_string()),
         ("/var/log/weir/".to_owned(), format!("{}/", dir.path().display())),
     ];
-    let text = replaced(block("yaml"), &[&own[..], same].concat());
+    let text = replaced(OF_WEIR, &[&own[..], same].concat());
     Gateway::spawn_in(dir, &text, program())
 }
 

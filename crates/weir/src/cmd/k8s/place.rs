@@ -39,24 +39,27 @@ impl FromStr for On {
 /// What a run in a cluster is made of.
 #[derive(Clone, Debug, clap::Args)]
 pub(in crate::cmd) struct ClusterArgs {
-    /// With k8s: number of agents that generate the load, each in a pod of its own
+    /// With k8s: number of agents that generate the load, each in a pod of its own [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub(in crate::cmd) agents: Option<u32>,
-    /// With k8s: namespace; one that is missing is made for the run and goes with it [default: weir-RUN]
+    /// With k8s: namespace; a missing one is created for the run and removed with it [default: weir-RUN]
     #[arg(long, value_name = "NAMESPACE")]
     pub(in crate::cmd) namespace: Option<String>,
     /// With k8s: image that contains weir; weir-gateway comes from the image `weir-gateway` beside it
     #[arg(long, value_name = "IMAGE", value_parser = image, default_value_t = own_image())]
     pub(in crate::cmd) image: String,
     /// With k8s: let the run change limits of gateways that are in the cluster already, restart their pods, and read
-    /// CPU and memory from the kubelets, by Roles that go with the run. Your own rights must include these
+    /// CPU and memory from the kubelets, by Roles that are removed with the run. weir restores the limits at the end. You
+    /// need these rights yourself
     #[arg(long)]
     pub(in crate::cmd) grant: bool,
     /// With k8s: start an agent on the node of each gateway that is in the cluster already, which sees the processes of
-    /// that node (hostPID) and reads CPU and memory ten times a second; the kubelet has values each 10 to 20 s
+    /// that node (hostPID, Pod Security `privileged`) and reads CPU and memory ten times a second; a kubelet updates them
+    /// every 10 to 20 s only
     #[arg(long)]
     pub(in crate::cmd) samplers: bool,
-    /// With k8s: return once the run has started; `weir k8s attach` follows it
+    /// With k8s: return once the run has started; `weir k8s attach` follows it. Results that nobody fetches are deleted
+    /// 24 h after the end
     #[arg(long)]
     pub(in crate::cmd) detach: bool,
 }

@@ -1,0 +1,115 @@
+//! The type of a value in words.
+
+use serde_json::Value;
+
+use super::VALUES;
+use super::flow::flow;
+use super::schema::{array, choices, description, is_of_forms, reference_in, type_names, values, words};
+use super::writer::Writer;
+use crate::markdown::{listed, slug};
+
+impl<'s> Writer<'s> {
+    /// The type of a value at `place`, with a link to its section if it has one.
+    pub(super) fn kind(&mut self, schema: &'s Value, place: &str) -> String {
+        if let Some(name) = reference_in(schema) {
+            return self.named_kind(name, place);
+        }
+        if let Some(words) = schema.get("enum") {
+            return listed(&array(words).map(|word| format!("`{}`", flow(word))).collect::<Vec<_>>());
+        }
+        if let Some(word) = schema.get("const") {
+            return format!("`{}`", flow(word));
+        }
+        if choices(schema).next().is_some() {
+            let kinds: Vec<String> = choices(schema).map(|choice| self.kind(choice, place)).collect();
+            return listed(&kinds);
+        }
+        let kinds: Vec<String> =
+            type_names(schema).into_iter().map(|name| self.simple_kind(name, schema, place)).collect();
+        if kinds.is_empty() { "any value".to_owned() } else { listed(&kinds) }
+    }
+
+    fn named_kind(&mut self, name: &'s str, place: &str) -> String {
+        let named = self.definition(name);
+        if is_of_forms(named) {
+            let what = if words(named).len() == choices(named).count() { "words" } else { "forms" };
+            return format!("[one of several {what}](#{})", self.anchor_of(name, place, named));
+        }
+        if named.get("properties").is_some() {
+            return format!("[mapping](#{})", self.anchor_of(name, place, named));
+        }
+        match description(named).filter(|description| is_value(named, description)) {
+            Some(description) => {
+                let words = in_words(name);
+                self.values.insert(words.clone(), description);
+                format!("[{words}](#{})", slug(VALUES))
+            }
+            None => self.kind(named, place),
+        }
+    }
+
+    fn simple_kind(&mut self, name: &str, schema: &'s Value, place: &str) -> String {
+        match name {
+            "array" => match schema.get("items") {
+                Some(items) => format!("list of {}", self.kind(items, &format!("{place}[]"))),
+                None => "list".to_owned(),
+            },
+            "object" => self.mapping(schema, place),
+            "integer" => number("whole number", schema),
+            "boolean" => "`true` or `false`".to_owned(),
+            "string" => {
+                let form = self.document.forms.iter().find(|(pattern, _)| schema["pattern"] == *pattern);
+                form.map_or("text", |(_, form)| form).to_owned()
+            }
+            "number" => number("number", schema),
+            other => other.to_owned(),
+        }
+    }
+
+    /// A mapping without a type name: from names to values, or with fields of its own.
+    fn mapping(&mut self, schema: &'s Value, place: &str) -> String {
+        match schema["properties"].as_object().map(|fields| (fields.len(), fields.iter().next())) {
+            Some((1, Some((name, field)))) => {
+                format!("{{ `{name}`: {} }}", self.kind(field, &format!("{place}.{name}")))
+            }
+            Some(_) => format!("[mapping](#{})", self.anchor(place, schema)),
+            None => match values(schema) {
+                Some(values) => {
+                    format!("mapping of names to: {}", self.kind(values, &format!("{place}.NAME")))
+                }
+                None => "mapping".to_owned(),
+            },
+        }
+    }
+}
+
+/// Whether it is a text or a number whose description says how it is written.
+fn is_value(named: &Value, description: &str) -> bool {
+    let is_text = type_names(named).contains(&"string");
+    description.contains(" with its unit, like ") || is_text && named.get("enum").is_none()
+}
+
+/// A number with its unit and range.
+fn number(name: &str, schema: &Value) -> String {
+    let of = schema["x-unit"].as_str().map_or(String::new(), |unit| format!(" of {unit}"));
+    let bound = |key: &str| schema[key].as_f64();
+    let bounds = match (bound("minimum"), bound("maximum")) {
+        (Some(minimum), Some(maximum)) => format!(" ({minimum} to {maximum})"),
+        (Some(minimum), None) if minimum != 0.0 => format!(" (at least {minimum})"),
+        (None, Some(maximum)) => format!(" (at most {maximum})"),
+        _ => String::new(),
+    };
+    format!("{name}{of}{bounds}")
+}
+
+/// `ThinkTime` as `think time`.
+fn in_words(name: &str) -> String {
+    let mut words = String::new();
+    for letter in name.chars() {
+        if letter.is_uppercase() && !words.is_empty() {
+            words.push(' ');
+        }
+        words.extend(letter.to_lowercase());
+    }
+    words
+}

@@ -1,0 +1,96 @@
+//! What a JSON Schema says of a value.
+
+use serde_json::Value;
+
+use crate::markdown::one_line;
+
+/// Words that fit into a cell with their meanings.
+const WORDS_MAX: usize = 6;
+
+/// The type that a schema refers to.
+pub(super) fn reference_in(schema: &Value) -> Option<&str> {
+    schema["$ref"].as_str()?.strip_prefix("#/$defs/")
+}
+
+pub(super) fn array(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+/// The description on one line. It is a doc comment: links of rustdoc become the last word of their path, and `None` is
+/// `null`.
+pub(super) fn description(schema: &Value) -> Option<String> {
+    let text = one_line(schema["description"].as_str()?).replace("`None`", "`null`");
+    let mut pieces = text.split("[`");
+    let mut plain = pieces.next()?.to_owned();
+    for piece in pieces {
+        match piece.split_once("`]") {
+            Some((path, rest)) if !rest.starts_with('(') => {
+                let word = path.rsplit("::").next().unwrap_or(path);
+                plain += &format!("`{word}`{rest}");
+            }
+            _ => plain += &format!("[`{piece}"),
+        }
+    }
+    Some(plain)
+}
+
+/// The alternatives except `null`.
+pub(super) fn choices(schema: &Value) -> impl Iterator<Item = &Value> {
+    let choices = array(&schema["anyOf"]).chain(array(&schema["oneOf"]));
+    choices.filter(|choice| choice["type"] != "null")
+}
+
+/// Whether its alternatives are described one by one, and some are mappings, or they are too many for a cell.
+pub(super) fn is_of_forms(schema: &Value) -> bool {
+    let is_mapping = |choice: &Value| choice.get("properties").is_some();
+    let count = choices(schema).count();
+    count > 1
+        && (count > WORDS_MAX || choices(schema).any(is_mapping))
+        && choices(schema).all(|choice| description(choice).is_some() && reference_in(choice).is_none())
+}
+
+/// The alternatives that are words.
+pub(super) fn words(schema: &Value) -> Vec<&Value> {
+    choices(schema).filter(|choice| choice.get("const").is_some()).collect()
+}
+
+/// The names of its types, except `null`.
+pub(super) fn type_names(schema: &Value) -> Vec<&str> {
+    let kind = &schema["type"];
+    kind.as_str()
+        .into_iter()
+        .chain(array(kind).filter_map(Value::as_str))
+        .filter(|name| *name != "null")
+        .collect()
+}
+
+/// The values of a mapping from names.
+pub(super) fn values(schema: &Value) -> Option<&Value> {
+    let of_patterns = || schema["patternProperties"].as_object()?.values().next();
+    schema.get("additionalProperties").filter(|values| **values != false).or_else(of_patterns)
+}
+
+pub(super) fn can_be_null(field: &Value) -> bool {
+    let is_null =
+        |schema: &Value| schema["type"] == "null" || array(&schema["type"]).any(|name| name == "null");
+    is_null(field) || array(&field["anyOf"]).chain(array(&field["oneOf"])).any(is_null)
+}
+
+/// Whether it says nothing of the value.
+pub(super) fn is_any(field: &Value) -> bool {
+    ["type", "$ref", "anyOf", "oneOf", "enum", "const"].iter().all(|key| field.get(key).is_none())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn doc_comments_lose_what_only_rustdoc_reads() {
+        let text = "As in [`crate::TimesNs`];\n`None` if [`x`](x.md) and [y] are not.";
+        let plain = description(&json!({ "description": text })).unwrap();
+        assert_eq!(plain, "As in `TimesNs`; `null` if [`x`](x.md) and [y] are not.");
+    }
+}
