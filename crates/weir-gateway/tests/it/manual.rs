@@ -7,7 +7,7 @@ use weir_config::RequestView;
 use weir_control::FileSource;
 
 const MANUAL: &str = include_str!("../../../../docs/gateway.md");
-const OPERATIONS: &str = include_str!("../../../../docs/operations.md");
+const SYSTEMD: &str = include_str!("../../../../docs/gateway-on-systemd.md");
 const KUBERNETES: &str = include_str!("../../../../deploy/kubernetes/weir-gateway.yaml");
 const LIMITS: &str = include_str!("../../../../docs/gateway-limits.md");
 const LOGS: &str = include_str!("../../../../docs/gateway-logs.md");
@@ -87,8 +87,10 @@ fn the_example_of_the_help_loads() {
 fn units_name_flags_that_there_are() {
     let output = Command::new(env!("CARGO_BIN_EXE_weir-gateway")).arg("--help").output().expect("it starts");
     let help = String::from_utf8(output.stdout).expect("text");
-    for flag in ["--config", "--admin", "--watch", "--runtime-dir"] {
-        assert!(OPERATIONS.contains(flag) && help.contains(flag), "{flag}");
+    for (unit, flag) in
+        [(SYSTEMD, "--config"), (SYSTEMD, "--admin"), (SYSTEMD, "--runtime-dir"), (KUBERNETES, "--watch")]
+    {
+        assert!(unit.contains(flag) && help.contains(flag), "{flag}");
     }
 }
 

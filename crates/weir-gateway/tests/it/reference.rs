@@ -54,12 +54,13 @@ fn every_field_has_a_type_a_default_and_a_meaning() {
 
 #[test]
 fn every_command_argument_metric_variable_and_cause_has_a_meaning() {
-    for (name, meaning) in [("cli", 2), ("metrics", 3), ("access-log", 2), ("causes", 3)] {
+    for name in ["cli", "metrics", "access-log", "causes"] {
         let page = printed(&["reference", name]);
         let rows = rows(&page);
         assert!(rows.len() > 10, "{page}");
         for row in rows {
-            assert!(row.get(meaning).is_some_and(|cell| !cell.trim().is_empty()), "{name}: {row:?}");
+            // The meaning is the last column.
+            assert!(row.last().is_some_and(|cell| !cell.trim().is_empty()), "{name}: {row:?}");
         }
     }
 }

@@ -31,7 +31,9 @@ fn examples() -> Vec<(PathBuf, String)> {
             block.lines().any(|line| line.starts_with("listeners:") || line.starts_with("routes:"))
         };
         examples.extend(
-            blocks.filter(|(_, block)| is_ours(block)).map(|(_, block)| (page.clone(), block.to_owned())),
+            blocks
+                .filter(|(language, block)| *language == "yaml" && is_ours(block))
+                .map(|(_, block)| (page.clone(), block.to_owned())),
         );
     }
     examples

@@ -414,7 +414,7 @@ fn gateways_are_known_and_told_apart() {
     );
     said(
         read(&format!("name: x\ngateways: [weir, {{ name: a, driver: traefik }}]\n{LOADS}")),
-        "side.yaml:2:18: gateways[1]: unknown gateway or driver `traefik` | known drivers: envoy, gorouter, \
+        "side.yaml:2:18: gateways[1]: unknown gateway or driver `traefik` | known drivers: contour, envoy, gorouter, \
          haproxy, kubegateway, nginx, weir",
     );
     said(
@@ -424,7 +424,7 @@ fn gateways_are_known_and_told_apart() {
     );
     said(
         read(&format!("name: x\ngateways: []\n{LOADS}")),
-        "side.yaml:2:11: gateways: the scenario has no gateways | add at least one of: envoy, gorouter, haproxy, \
+        "side.yaml:2:11: gateways: the scenario has no gateways | add at least one of: contour, envoy, gorouter, haproxy, \
          kubegateway, nginx, weir",
     );
     said(
