@@ -130,14 +130,7 @@ fn full(run: &Run) -> [Cell; 2] {
     // The first load has none.
     let other = RouteChange { what: Changed::Certificates, ..change(2.5, 0) };
     measurements[1].route_changes = vec![change(0.1 + 0.2, 1), change(1.5, -1), other];
-    let actions = [
-        FaultAction::Kill,
-        FaultAction::Stall,
-        FaultAction::Reset,
-        FaultAction::Return,
-        FaultAction::Evict,
-        FaultAction::Rollout,
-    ];
+    let actions = [FaultAction::Kill, FaultAction::Stall, FaultAction::Reset, FaultAction::Return];
     let target = FaultTarget::Replica(2);
     let fault = |action| FaultEvent {
         t_s: 0.1 + 0.2,
